@@ -1,4 +1,4 @@
-"""Auditors: all that are installed look at attempts and tasks, a run says which, and no score changes."""
+"""Auditors: all installed ones audit attempts and tasks by default, run.json lists them, and scores do not change."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ AUDITOR = """
 
 
 def test_an_installed_auditor_labels_every_attempt(make_task: Any, agentbench: Any, plugin: Any, records: Any) -> None:
-    """Beside the one of this project; run.json has the names, as if they had been set."""
+    """It is used along with this project's own, and run.json lists both."""
     plugin("watch", AUDITOR)
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted")
     (record,) = records()
     (label,) = [label for label in record["labels"] if label["name"] == "seen"]
     assert label["evidence"] == "app.txt b'broken\\n' b'fixed\\n' True [] True runs"
-    assert (record["result"]["passed"], record["integrity"]) == (True, "weak_verdict")  # of the scorer
+    assert (record["result"]["passed"], record["integrity"]) == (True, "weak_verdict")  # label of the scorer
     (manifest,) = Path("artifacts/runs").glob("*/run.json")
     settings = json.loads(manifest.read_text())["config"]
     assert settings["auditors"] == {"value": ["integrity", "watchful"], "origin": "installed"}
 
 
 def test_a_run_like_another_has_its_auditors(make_task: Any, agentbench: Any, plugin: Any, records: Any) -> None:
-    """One that was installed since then does not look at what is to be like before."""
+    """An auditor installed since then is not used."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted")
     (run,) = Path("artifacts/runs").iterdir()
@@ -70,7 +70,7 @@ def test_a_run_may_choose_them(make_task: Any, agentbench: Any, plugin: Any, rec
 def test_an_auditor_that_breaks_is_named_and_the_attempt_scored(
     make_task: Any, agentbench: Any, plugin: Any, records: Any
 ) -> None:
-    """The others go on."""
+    """A label has the error."""
     plugin("watch", AUDITOR.replace("(change,) =", "raise KeyError('no luck')\n            (change,) ="))
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted")
@@ -84,7 +84,7 @@ def test_an_auditor_that_breaks_is_named_and_the_attempt_scored(
 
 @pytest.mark.parametrize("auditors", ["[watchful]", "[]"])
 def test_rules_of_an_auditor(make_task: Any, agentbench: Any, plugin: Any, auditors: str) -> None:
-    """They stand beside the project's own, with their remedy; without an auditor a note says what is not known."""
+    """Problems of a task are reported with remedies; without auditors, a note says what was not checked."""
     plugin("watch", AUDITOR)
     make_task()
     flags = ("--suite", "mini", "--times", "2", "--set", f"auditors={auditors}")

@@ -1,4 +1,4 @@
-"""Every way in which an attempt can end has its code, produced for real."""
+"""Every way in which an attempt can end has its failure code; all are produced in real runs."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ Run = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def run(make_task: Any, agentbench: Any, plugin: Any, records: Any, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs one agent on one task and gives its record."""
+    """Run an agent on a task and return the record."""
     monkeypatch.setattr(agent_phase, "GRACE_SEC", 0.3)
     plugin("agents", AGENTS)
     plugin("canned", LLM)
@@ -221,7 +221,7 @@ def ending(record: dict[str, Any]) -> tuple[str, bool, bool, str | None]:
     ],
 )
 def test_what_the_agent_does_is_the_agents(run: Run, agent: str, expected: tuple[str, bool, bool, str | None]) -> None:
-    """Scored, whatever it is; and a fix counts however the agent ended."""
+    """The attempt is always scored, and a fix counts however the agent ended."""
     assert ending(run(agent)) == expected
     (directory,) = Path("artifacts/runs").iterdir()
     assert len(list(open_run(directory).records())) == 1
@@ -240,7 +240,7 @@ def test_what_the_agent_does_is_the_agents(run: Run, agent: str, expected: tuple
     ],
 )
 def test_why_it_ended_is_said_wherever_a_person_looks(run: Run, agentbench: Any, agent: str, words: str) -> None:
-    """On the summary page, by ``runs show``, and in the last event; a traceback lies beside."""
+    """The summary, ``runs show`` and the last event have the reason; a traceback is saved."""
     run(agent)
     (directory,) = Path("artifacts/runs").iterdir()
     assert words in (directory / "report_summary.md").read_text()
@@ -254,14 +254,14 @@ def test_why_it_ended_is_said_wherever_a_person_looks(run: Run, agentbench: Any,
 
 @pytest.mark.parametrize("agent", ["sleeps", "swallows", "loops"])
 def test_time_over_is_a_timeout(run: Run, agent: str) -> None:
-    """In a tool, swallowed by the agent, or in a loop of pure Python that nobody can stop."""
+    """In a tool, swallowed by the agent, or in a Python loop that cannot be stopped."""
     started = time.monotonic()
     assert ending(run(agent, "--set", "limits.timeout_sec=1")) == ("timed_out", True, False, "TIMEOUT")
-    assert time.monotonic() - started < 50  # and not as long as it sleeps
+    assert time.monotonic() - started < 50  # and not the time that it sleeps
 
 
 def test_an_agent_that_has_ended_has_ended(run: Run) -> None:
-    """A thread that it left behind can call nothing more: the verdict is about what was there at its end."""
+    """A thread that it left behind can make no more calls, so only earlier changes count."""
     record = run("leaves_thread", "--max-steps", "1000")
     assert ending(record) == ("completed", True, False, "TESTS_FAILED")
     (events,) = Path("artifacts").glob("runs/*/events.jsonl")
@@ -271,7 +271,7 @@ def test_an_agent_that_has_ended_has_ended(run: Run) -> None:
 
 
 def test_garbage_of_tools_and_agents_costs_no_record(run: Run) -> None:
-    """A tool that gives no result is an answer to the agent; odd arguments and files are kept as they can be."""
+    """An invalid tool result is an error for the agent; odd arguments and files are saved as far as possible."""
     record = run("bad_tools", "--set", "tools=[run, list_files, gives_nothing, gives_bytes]")
     assert ending(record) == ("completed", True, True, None)
     (events,) = Path("artifacts").glob("runs/*/events.jsonl")
@@ -280,21 +280,21 @@ def test_garbage_of_tools_and_agents_costs_no_record(run: Run) -> None:
 
 
 def test_a_task_that_forbids_edits(run: Run) -> None:
-    """No ``apply_patch``, and what was written all the same is dropped."""
+    """``apply_patch`` is missing, and other changes are dropped."""
     record = run("wrong", agent={"allow_file_write": False})
     assert ending(record) == ("completed", True, False, "AGENT_GAVE_UP")
-    assert record["labels"] in ([], [{"name": "dropped_not_editable", "evidence": "app.txt"}])  # as root it is written
+    assert record["labels"] in ([], [{"name": "dropped_not_editable", "evidence": "app.txt"}])  # root can write to it
 
 
 def test_tools_of_a_task_that_forbids_edits(run: Run) -> None:
-    """Those that read or run; one that declares no effect may edit."""
+    """Only tools that read or run are offered; tools without a declared effect may edit."""
     run("names_tools", "--set", "tools=[apply_patch, gives_bytes, read_file, run]", agent={"allow_file_write": False})
     (events,) = Path("artifacts").glob("runs/*/events.jsonl")
     assert '"offered: read_file run; ' in events.read_text()
 
 
 def test_tests_that_hang_are_a_timeout(run: Run) -> None:
-    """The agent's change makes the passing command hang."""
+    """The passing command hangs because of the agent's change."""
     record = run(
         "wrong",
         "--set",
@@ -305,7 +305,7 @@ def test_tests_that_hang_are_a_timeout(run: Run) -> None:
 
 
 def test_a_failed_set_up_is_not_scored(run: Run) -> None:
-    """Nothing was measured."""
+    """Its output is saved."""
     record = run("scripted", setup={"commands": ["echo trouble >&2; exit 3"], "capture": []})
     assert ending(record) == ("setup_failed", False, False, "SETUP_FAILED")
     (log,) = Path("artifacts").glob("runs/*/tasks/one/logs/setup_stderr.txt")
@@ -313,7 +313,7 @@ def test_a_failed_set_up_is_not_scored(run: Run) -> None:
 
 
 def test_every_attempt_has_its_set_up_and_its_baseline(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
-    """In every run of a group, and in a later run too: what ran for another attempt is told, and marked as cached."""
+    """In every run, they are events of each attempt, marked as cached if they ran for another one."""
     make_task(setup={"commands": ["echo ready; echo careful >&2"], "capture": []})
     Path("idle.yaml").write_text("agent: idle\n")
     arguments = ("--suite", "mini", "--variant", "scripted", "--variant", "idle.yaml", "--repeats", "2")
@@ -336,14 +336,14 @@ def test_every_attempt_has_its_set_up_and_its_baseline(make_task: Any, agentbenc
 
 
 def test_a_set_up_that_failed_has_its_facts(run: Run) -> None:
-    """What the sandbox knows of the environment, and every attempt's own log."""
+    """The sandbox's facts about the environment are saved nevertheless."""
     run("scripted", setup={"commands": ["exit 3"], "capture": []})
     (facts,) = Path("artifacts").glob("runs/*/tasks/one/meta/environment.json")
     assert json.loads(facts.read_text())["facts"]["os"]
 
 
 def test_a_repository_that_has_changed_is_not_scored(run: Run, make_task: Any) -> None:
-    """The pinned commit is what is evaluated, or nothing; the message names both."""
+    """Only the pinned commit is evaluated, and the error names it."""
     record = run("scripted", repo={"commit": "0" * 40})
     assert ending(record) == ("setup_failed", False, False, "SETUP_FAILED")
     (events,) = Path("artifacts").glob("runs/*/events.jsonl")
@@ -352,7 +352,7 @@ def test_a_repository_that_has_changed_is_not_scored(run: Run, make_task: Any) -
 
 
 def test_a_failing_command_that_is_not_there_is_not_scored(run: Run) -> None:
-    """It fails, but not for the reason that the task is about."""
+    """It fails for another reason than the task's bug."""
     record = run("scripted", validation={"failing_command": "surely-not-there"})
     assert ending(record) == ("setup_failed", False, False, "SETUP_FAILED")
 
@@ -415,7 +415,7 @@ ONE = "checks/test_adding.py::test_one"
 def test_a_baseline_that_fails_for_another_reason(
     run: Run, test: str, validation: dict[str, Any], expected: str | None, said: str, scorer: str
 ) -> None:
-    """Nothing is charged to the agent, which is not even started; but what the fix alone can give is a baseline."""
+    """The agent is not started; but a baseline may fail because of a name that only the fix adds."""
     bare = ["python -m venv --without-pip bare"] if "bare" in str(validation) else []
     record = run(
         "scripted",
@@ -434,7 +434,7 @@ def test_a_baseline_that_fails_for_another_reason(
 
 
 def test_a_program_that_the_agent_breaks_is_its_own_failure(run: Run) -> None:
-    """Exit code 127 after the agent came says nothing of the environment."""
+    """Exit code 127 in the passing command is not blamed on the environment."""
     record = run(
         "wrong",
         files={"app.txt": "exit 1\n"},
@@ -445,13 +445,13 @@ def test_a_program_that_the_agent_breaks_is_its_own_failure(run: Run) -> None:
 
 
 def test_a_failing_command_that_hangs_is_not_scored(run: Run) -> None:
-    """Nobody knows whether it fails."""
+    """It is unknown whether it fails."""
     record = run("scripted", environment={"timeout_sec": 1}, validation={"failing_command": "sleep 30"})
     assert ending(record) == ("setup_failed", False, False, "SETUP_FAILED")
 
 
 def test_a_task_that_does_not_fail_is_not_scored(run: Run) -> None:
-    """It is invalid, and no agent sees it."""
+    """The task is invalid, and the agent is not started."""
     record = run("scripted", validation={"failing_command": "true"})
     assert ending(record) == ("invalid_task", False, False, "BASELINE_NOT_FAILING")
     assert record["usage"]["steps"] == 0
@@ -459,13 +459,13 @@ def test_a_task_that_does_not_fail_is_not_scored(run: Run) -> None:
 
 @pytest.mark.parametrize("trouble", ["down", "bug", "none", "odd"])
 def test_a_model_that_is_down_is_not_scored(run: Run, trouble: str) -> None:
-    """The provider's failure is not the agent's, nor is a bug in its plugin."""
+    """Failures of the provider or of its plugin are not the agent's."""
     arguments = ("--llm", "canned", "--model", "canned-1", "--allow-unisolated", "--set", f"llm.{trouble}=true")
     assert ending(run("asks", *arguments)) == ("llm_error", False, False, "LLM_ERROR")
 
 
 def test_a_model_is_metered(run: Run) -> None:
-    """Settings of the variant reach it; calls, tokens and cost reach the record; words reach the conversation."""
+    """It gets the variant's settings; the record has calls, tokens and cost, and messages are saved."""
     record = run("asks", "--llm", "canned", "--model", "canned-1", "--temperature", "0.5", "--allow-unisolated")
     assert ending(record) == ("completed", True, True, None)
     assert record["usage"] == {
@@ -484,7 +484,7 @@ def test_a_model_is_metered(run: Run) -> None:
 
 
 def test_an_agent_with_a_model_needs_isolation(make_task: Any, agentbench: Any, plugin: Any) -> None:
-    """Unless told otherwise; and it needs a model."""
+    """Unless ``--allow-unisolated`` is given, and it needs a model."""
     plugin("agents", AGENTS)
     plugin("canned", LLM)
     make_task()
@@ -527,7 +527,7 @@ SCORER = """
 
 @pytest.mark.parametrize("scorer", ["exits", "odd"])
 def test_a_scorer_that_fails_leaves_the_attempt_unscored(run: Run, plugin: Any, scorer: str) -> None:
-    """Whatever way it fails; the run goes on to its end."""
+    """Whether it exits or returns an invalid score; the run completes."""
     plugin("scorers", SCORER)
     record = run("scripted", "--set", f"scorer={scorer}")
     assert ending(record) == ("sandbox_error", False, False, "SANDBOX_ERROR")
@@ -536,7 +536,7 @@ def test_a_scorer_that_fails_leaves_the_attempt_unscored(run: Run, plugin: Any, 
 
 
 def test_an_attacked_verdict_is_a_fail(run: Run, plugin: Any) -> None:
-    """Whatever else the scorer saw, and however the agent ended."""
+    """A tampered score fails the attempt."""
     plugin("scorers", SCORER)
     record = run("scripted", "--set", "scorer=attacked")
     assert ending(record) == ("completed", True, False, "TAMPERED")
@@ -545,7 +545,7 @@ def test_an_attacked_verdict_is_a_fail(run: Run, plugin: Any) -> None:
 def test_a_pool_that_an_agent_leaves_behind_does_not_keep_the_command(
     make_task: Any, plugin: Any, agentbench_process: Any
 ) -> None:
-    """Python would wait for its threads at the end, for ever."""
+    """Python would wait for its threads forever when it exits."""
     site = plugin("pool", POOL)
     make_task()
     done = agentbench_process("run", "--suite", "mini", "--agent", "pool", PYTHONPATH=str(site))
@@ -592,7 +592,7 @@ WORDY = """
 
 
 def test_explanations_are_cut_between_words(make_task: Any, agentbench: Any, plugin: Any) -> None:
-    """Under the line of progress, on the summary page, and by `runs show`; the whole is in the events."""
+    """In progress lines, the summary and `runs show`; events have the full text."""
     plugin("wordy", WORDY)
     make_task()
     done = agentbench("run", "--suite", "mini", "--agent", "wordy")
@@ -609,7 +609,7 @@ def test_explanations_are_cut_between_words(make_task: Any, agentbench: Any, plu
 
 @given(st.text(alphabet="ab \n"), st.integers(8, 40))
 def test_a_text_is_shortened(text: str, most: int) -> None:
-    """Never longer than it may be, nor cut where it needs not be; a beginning of what it was."""
+    """It is a prefix within the limit, cut between words if possible, and only if it is too long."""
     short = shorten(text, most)
     assert len(short) <= most
     if len(text) <= most:
@@ -618,9 +618,9 @@ def test_a_text_is_shortened(text: str, most: int) -> None:
     kept = short.removesuffix(" ...")
     assert text.startswith(kept)
     if len(kept) != most - 4:
-        assert text[len(kept)].isspace(), "cut behind a word"
+        assert text[len(kept)].isspace(), "it must be cut after a word"
     elif not text[len(kept)].isspace():
-        assert len(max(kept.split(), key=len)) >= most // 2 - 4, "cut within a long one"
+        assert len(max(kept.split(), key=len)) >= most // 2 - 4, "only long words may be cut"
 
 
 SLOW = """
@@ -649,12 +649,12 @@ SLOW = """
 
 
 OBEDIENT = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
-"""Runs a command that obeys Ctrl-C, also where the tests run in the background and children inherit to ignore it."""
+"""Restores SIGINT, which a command inherits as ignored if the tests run in the background."""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_marks_what_runs(make_task: Any, plugin: Any, records: Any, number: signal.Signals) -> None:
-    """Exit 130; what ran is recorded as interrupted and unscored, what had not begun has no record."""
+    """Exit code 130; a running attempt is recorded as interrupted and unscored, and others have no record."""
     site = plugin("agents", AGENTS)
     for name in "abc":
         make_task(name)
@@ -686,7 +686,7 @@ def test_an_interrupt_marks_what_runs(make_task: Any, plugin: Any, records: Any,
 def test_the_first_interrupt_ends_what_takes_long_after_the_agent(
     make_task: Any, plugin: Any, records: Any, slow: str
 ) -> None:
-    """A scorer's attempt is interrupted as any; of a reporter that nobody waits for its report is missing alone."""
+    """During scoring, the attempt is interrupted; during a report, only that report is missing."""
     make_task()
     command = [str(Path(sys.executable).parent / "agentbench"), "run", "--suite", "mini", "--agent", "scripted"]
     with subprocess.Popen(
@@ -717,7 +717,7 @@ def test_the_first_interrupt_ends_what_takes_long_after_the_agent(
 
 
 def test_what_takes_long_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    """Without a terminal by a line now and then: what goes on, and for how long."""
+    """Without a terminal, a line now and then shows what is running and for how long."""
     plain = PlainProgress(2, (), patience=0)
     plain.print_running()
     plain.report_started("html")

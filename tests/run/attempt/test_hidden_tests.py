@@ -1,4 +1,4 @@
-"""Hidden tests are laid over the public tree file by file, and nothing that an agent leaves beside them counts."""
+"""Hidden tests overlay the public tree file by file, and files that an agent adds next to them do not count."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Overlaid = Callable[..., Path]
 
 @pytest.fixture
 def overlaid(make_task: Any) -> Overlaid:
-    """Makes a task whose hidden tests lie in a directory of any name."""
+    """Create a task whose hidden tests are in a directory of any name."""
 
     def make(
         name: str = "tests", *, files: Mapping[str, str] = PUBLIC, hidden: Mapping[str, str] = HIDDEN, **said: str
@@ -77,7 +77,7 @@ WRITER = """
 
 
 def test_hidden_tests_overlay_the_public_ones(overlaid: Overlaid, agentbench: Any, records: Any, plugin: Any) -> None:
-    """I05: public helpers and data stay; a solution passes, and forged helpers fail."""
+    """I05: public helpers and data are kept; a solution passes, and forged helpers fail."""
     overlaid()
     assert agentbench("run", "--suite", "mini", "--agent", "scripted").code == 0
     (solved,) = records("scripted")
@@ -95,7 +95,7 @@ def test_hidden_tests_overlay_the_public_ones(overlaid: Overlaid, agentbench: An
 def test_nothing_of_an_agent_lies_beside_hidden_tests(
     overlaid: Overlaid, agentbench: Any, records: Any, plugin: Any, public: Mapping[str, str]
 ) -> None:
-    """Whether the repository has that directory or not; what the repository has there stays as it was."""
+    """Whether the repository has that directory or not; the repository's own files are kept."""
     listing = f"cd checks && find . -type f -not -name '*.pyc' | sort | tr '\\n' ' ' > {Path.cwd()}/seen; false"
     overlaid("checks", files={**PUBLIC, **public}, failing_command="false", passing_command=listing)
     places = ["checks/conftest.py", "checks/__init__.py", "checks/helpers.py", "checks/old.txt", "new.py"]
@@ -113,7 +113,7 @@ def read(directory: Path) -> Task:
 
 
 def test_what_stands_in_the_way(overlaid: Overlaid, tmp_path: Path) -> None:
-    """A file where a directory must be, a directory or link where a file must be; and bytecode of replaced files."""
+    """A file instead of a directory, a directory or link instead of a file, and bytecode of replaced files."""
     hidden = {"a/b/c.txt": "1", "file.txt": "2", "link.txt": "3", "test_x.py": "4"}
     task = read(overlaid(hidden=hidden))
     work = tmp_path / "work"

@@ -1,4 +1,4 @@
-"""Whole runs whose agents do to their workspace what `docs/security.md` lists. The harness stays whole, and says so."""
+"""Runs whose agents do to their workspace what `docs/security.md` lists: the harness survives and reports it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e
 
 @attrs.frozen
 class Done:
-    """What came of an attack."""
+    """The result of an attack."""
 
     record: dict[str, Any]
     results: list[dict[str, Any]]
@@ -59,7 +59,7 @@ def shell(command: str) -> dict[str, Any]:
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The system's temporary directory, where workspaces lie, for one test."""
+    """The system's temporary directory, which has the workspaces, for one test."""
     directory = tmp_path / "temporary"
     directory.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(directory))
@@ -68,7 +68,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def attack(make_task: Any, agentbench: Any, records: Any, temporary: Path) -> Attack:
-    """Runs tool calls as an attempt, and checks what holds after every attack: one record, nothing left behind."""
+    """Make tool calls in an attempt, and check that there is exactly one record and nothing left behind."""
 
     def run(*calls: dict[str, Any], **sections: Any) -> Done:
         directory = make_task(**sections)
@@ -88,19 +88,19 @@ def attack(make_task: Any, agentbench: Any, records: Any, temporary: Path) -> At
 
 @pytest.fixture
 def started() -> Iterator[list[tuple[str, str]]]:
-    """Every process that this one starts: the program, and the directory it is to work in."""
+    """Record the program and working directory of each process that this process starts."""
     seen: list[tuple[str, str]] = []
     watching = True
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if watching and event in ("subprocess.Popen", "os.posix_spawn"):  # since Python 3.13 the one may use the other
+        if watching and event in ("subprocess.Popen", "os.posix_spawn"):  # since Python 3.13, Popen may use posix_spawn
             program, directory = arguments[1][0], Path((event == "subprocess.Popen" and arguments[2]) or ".").resolve()
             ours = (directory / "objects").is_dir() and not (directory / "app.txt").exists()
             seen.append((Path(program).name, "a repository of ours" if ours else str(directory)))
         elif watching and event in ("os.system", "os.exec", "os.spawn"):
             seen.append((event, ""))
 
-    sys.addaudithook(hook)  # for good, so it only listens as long as the test runs
+    sys.addaudithook(hook)  # cannot be removed, so it only records during the test
     yield seen
     watching = False
 
@@ -109,7 +109,7 @@ def started() -> Iterator[list[tuple[str, str]]]:
 
 
 def test_links_out_of_the_workspace(attack: Attack, tmp_path: Path) -> None:
-    """H01: no tool reads or writes through a link; each try is an event, and the secret is in no file of the run."""
+    """H01: no tool follows a link; each attempt to do so is an event, and no file of the run has the secret."""
     (tmp_path / "secret").write_text("SECRET-OF-THE-HOST\n")
     patch = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-SECRET-OF-THE-HOST\n+taken\n"
     new = "--- /dev/null\n+++ b/d/planted\n@@ -0,0 +1 @@\n+x\n"
@@ -129,13 +129,13 @@ def test_links_out_of_the_workspace(attack: Attack, tmp_path: Path) -> None:
     assert done.labels["dropped_link"] == "d, e, x"
     assert (tmp_path / "secret").read_text() == "SECRET-OF-THE-HOST\n"
     assert not (tmp_path / "planted").exists()
-    for path in done.directory.rglob("*"):  # the script that was given, with its patch, is in the log of calls
+    for path in done.directory.rglob("*"):  # the log of calls has the script itself, including its patch
         assert not path.is_symlink()
         assert not path.is_file() or path.name == "tool_calls.jsonl" or b"SECRET-OF-THE" not in path.read_bytes()
 
 
 def test_hard_links_to_protected_files(attack: Attack) -> None:
-    """H04: a tool that changes one name of a file leaves the protected other name alone; what is left is labelled."""
+    """H04: a tool that changes a file leaves its protected hard link alone; remaining links are labelled."""
     patch = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-strict\n+lenient\n"
     done = attack(
         shell("ln tests/test_x.py a.py; ln tests/test_x.py b.py"),
@@ -153,7 +153,7 @@ def test_hard_links_to_protected_files(attack: Attack) -> None:
 
 
 def test_everything_odd_at_once(attack: Attack) -> None:
-    """G10, H06, H09, H12: FIFO, setuid, a sparse file of 50 GB, bytes for names: all named, nothing waited for."""
+    """G10, H06, H09, H12: FIFO, setuid, 50 GB sparse file, names of raw bytes: all are reported, and nothing blocks."""
     done = attack(
         FIX,
         shell("mkfifo fifo; cp /bin/sh sh; chmod 4755 sh; truncate -s 50G sparse; mkdir closed; chmod 0 closed"),
@@ -174,7 +174,7 @@ def test_everything_odd_at_once(attack: Attack) -> None:
 
 
 def test_three_thousand_directories(attack: Attack) -> None:
-    """H11: made, walked, frozen, kept and removed; the depth is a label, and the fix counts."""
+    """H11: they are walked, frozen, saved and removed; the depth is a label, and the fix counts."""
     deep = (
         "import os\nfor _ in range(3000):\n    os.mkdir('d' * 100)\n    os.chdir('d' * 100)\nopen('end', 'w').close()"
     )
@@ -186,7 +186,7 @@ def test_three_thousand_directories(attack: Attack) -> None:
     assert len(done.labels["odd_files"]) < 300
 
 
-# --- attempts that would rather not be counted -------------------------------------------------------------------
+# --- attempts to avoid being scored ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_three_thousand_directories(attack: Attack) -> None:
 def test_spoiling_the_verdict(
     attack: Attack, monkeypatch: pytest.MonkeyPatch, command: str, verdict: tuple[bool, bool, str | None], label: str
 ) -> None:
-    """H14, H12, H01: whatever an agent makes of its workspace, its attempt is scored: no failure goes uncounted."""
+    """H14, H12, H01: whatever an agent does to its workspace, the attempt is scored, so failures always count."""
     monkeypatch.setattr(listing, "ENTRIES_MAX", 200)
     monkeypatch.setattr(listing, "TREE_SIZE_MAX", 1 << 20)
     done = attack(
@@ -218,7 +218,7 @@ def test_spoiling_the_verdict(
 
 
 def test_calls_after_the_workspace_is_gone(attack: Attack) -> None:
-    """H01: tools of an agent whose workspace was removed answer, and the attempt is scored."""
+    """H01: tools return errors after the workspace was removed, and the attempt is scored."""
     patch = "--- a/app.txt\n+++ b/app.txt\n@@ -1 +1 @@\n-broken\n+fixed\n"
     done = attack(
         shell('rm -rf "$PWD"'),
@@ -235,7 +235,7 @@ def test_calls_after_the_workspace_is_gone(attack: Attack) -> None:
 
 
 def plant(trap: Path) -> str:
-    """A shell script that makes every git that ever comes near run a trap: at the top, and in a nested repository."""
+    """A shell script with traps for any git command: at the top, and in a nested repository."""
     return f"""
 printf '#!/bin/sh\\ntouch {trap}\\ncat\\n' > evil; chmod +x evil
 evil=$PWD/evil
@@ -269,9 +269,9 @@ echo /host > .git/objects/info/alternates
 
 
 def test_hostile_git_configuration(attack: Attack, started: list[tuple[str, str]], tmp_path: Path) -> None:
-    """G01, G03, G04, G09, H34: traps in ``.git``, attributes and a nested repository: none springs, all is seen.
+    """G01, G03, G04, G09, H34: no trap in ``.git``, attributes or a nested repository springs; all are reported.
 
-    They do spring where somebody runs ``git status`` in such a directory.
+    They do spring if ``git status`` runs in such a directory.
     """
     trap = tmp_path / "sprung"
     (tmp_path / "control").mkdir()
@@ -291,7 +291,7 @@ def test_hostile_git_configuration(attack: Attack, started: list[tuple[str, str]
     assert done.results[2]["fields"]["matches"] == ["sub/hidden.txt:1:nested"]
     assert not list((done.directory / "tasks/one/repo").rglob(".git"))
 
-    # "probe" is the script of the sandbox `local` that finds out whether programs run in the temporary directory.
+    # "probe" is the script of sandbox `local` that checks whether programs can run in the temporary directory.
     here = str(tmp_path)
     assert set(started) <= {
         ("git", "a repository of ours"),
@@ -304,7 +304,7 @@ def test_hostile_git_configuration(attack: Attack, started: list[tuple[str, str]
 
 
 def test_inside_another_repository(attack: Attack, temporary: Path, git_in: Any) -> None:
-    """H38: where the workspace lies in somebody's repository, patches still change files, and that repository stays."""
+    """H38: if the workspace is inside a repository, patches still apply, and that repository is unchanged."""
     git_in(temporary.parent, "init", "-q")
     (temporary.parent / ".gitignore").write_text("*\n")
     before = git_in(temporary.parent, "status", "--porcelain", "--ignored")
@@ -316,7 +316,7 @@ def test_inside_another_repository(attack: Attack, temporary: Path, git_in: Any)
 
 
 def test_looking_for_the_solution_in_the_history(attack: Attack, tmp_path: Path, git_in: Any) -> None:
-    """I01, I02: an agent that goes through everything git has finds one commit, and nothing of the fix."""
+    """I01, I02: an agent that searches everything in git finds one commit and no trace of the fix."""
     origin = tmp_path / "origin"
     origin.mkdir()
     git_in(origin, "init", "-q")
@@ -382,7 +382,7 @@ NOISY = f"""
 
 
 def test_bytes_on_their_way_to_a_reader(make_task: Any, agentbench: Any, plugin: Any, records: Any) -> None:
-    """H19: no control character, C1 byte or bidi control of an agent reaches the terminal; evidence keeps them all."""
+    """H19: no control, C1 or bidi character of an agent reaches the terminal; the evidence keeps them all."""
     plugin("noisy", NOISY)
     make_task(validation={"failing_command": r"printf 'test\033]52;c;eA==\007\302\233'; grep -q fixed app.txt"})
     run = agentbench("run", "--suite", "mini", "--agent", "noisy")
@@ -403,7 +403,7 @@ def test_bytes_on_their_way_to_a_reader(make_task: Any, agentbench: Any, plugin:
 
 
 def test_bytes_on_their_way_to_a_live_display(make_task: Any, plugin: Any) -> None:
-    """H19: nor do they through the display with a bar, which writes control sequences of its own."""
+    """H19: the same with a progress bar, which writes control sequences itself."""
     site = plugin("noisy", NOISY)
     make_task()
     command = [str(Path(sys.executable).parent / "agentbench"), "run", "--suite", "mini", "--agent", "noisy"]
@@ -424,7 +424,7 @@ def test_bytes_on_their_way_to_a_live_display(make_task: Any, plugin: Any) -> No
     os.close(master)
     assert process.returncode == 0, seen
     text = seen.decode()
-    assert "\x1b[?25l" in text  # the bar was there
+    assert "\x1b[?25l" in text  # the bar was shown
     assert "\\u001b]52;c;ZXZpbA==\\u0007\\u001b[2J" in text
     for hostile in ("\x1b]", "\x1b[2J", "\x9b", "\u202e", "\u2066", "\0", "\x08", "\x7f"):
         assert hostile not in text
@@ -436,7 +436,7 @@ def test_bytes_on_their_way_to_a_live_display(make_task: Any, plugin: Any) -> No
 def test_a_workspace_that_cannot_be_removed(
     make_task: Any, agentbench: Any, records: Any, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F32: the verdict is on disk all the same, what is left behind is named, and the next run removes it."""
+    """F32: the verdict is recorded, the leftovers are reported, and the next run removes them."""
 
     def busy(path: Path) -> None:
         raise OSError(16, "Device or resource busy", str(path))
@@ -459,7 +459,7 @@ def test_a_workspace_that_cannot_be_removed(
 
 
 def test_a_diff_that_is_too_large_to_show(attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F25: ``final.patch`` is cut, with a line that says so; what is judged is the whole change."""
+    """F25: ``final.patch`` is cut and says so; the complete change is scored."""
     monkeypatch.setattr(snapshot, "DIFF_SIZE_MAX", 1000)
     done = attack(
         shell("seq 100000 > first.txt; echo fixed > app.txt; echo last > z.txt"),

@@ -1,4 +1,4 @@
-"""Runs and validation go through the same attempts."""
+"""Validation uses the same attempts as runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PHASES = ["source", "environment", "baseline", "agent", "freeze", "score"]
 
 
 class Watcher(validation.Watcher):
-    """Retains the phases and checks that are reported."""
+    """Collects the reported phases and checks."""
 
     def __init__(self) -> None:
         self.phases: list[str] = []
@@ -30,7 +30,7 @@ class Watcher(validation.Watcher):
 
 
 def test_a_look_at_a_task_is_two_attempts(make_task: Any, tmp_path: Path) -> None:
-    """One of an agent that does nothing, whose empty change is judged, and one of the reference solution."""
+    """One with an idle agent, whose empty change is scored, and one with the reference solution."""
     make_task(python=True)
     resolved = resolve([], App(frozenset()).registry.name_of)
     variant = variant_without_agents("validation", resolved, App(frozenset()).registry)

@@ -1,4 +1,4 @@
-"""Commands that scorers run, and the files in which tests say how they ended: the code under test can write there."""
+"""Commands of scorers and their result files, to which the code under test can write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPORT = b"<testsuites/>"
 
 
 def test_a_report(tmp_path: Path) -> None:
-    """Read where it is a file."""
+    """A regular file is read up to a limit."""
     (tmp_path / "junit.xml").write_bytes(REPORT)
     assert read_result(tmp_path / "junit.xml", at_most=100) == REPORT
     assert read_result(tmp_path / "junit.xml", at_most=3) == REPORT[:3]
@@ -25,7 +25,7 @@ def test_a_report(tmp_path: Path) -> None:
 
 
 def test_something_else_in_its_place(tmp_path: Path) -> None:
-    """H01, H06: a pipe would hang us, a link lead elsewhere; a directory or a socket is no report."""
+    """H01, H06: links, pipes and directories are ignored: a pipe would block, and a link leads elsewhere."""
     (tmp_path / "elsewhere.xml").write_bytes(REPORT)
     (tmp_path / "link.xml").symlink_to(tmp_path / "elsewhere.xml")
     os.mkfifo(tmp_path / "pipe.xml")
@@ -41,7 +41,7 @@ def workbench() -> Iterator[Workbench]:
 
 
 def context(workbench: Workbench, tmp_path: Path, *, network: bool = False, deadline: float = 60.0) -> ScoringContext:
-    """One over a tree with one file."""
+    """Create a scoring context over a tree with one file."""
     environment = WatchedEnvironment(workbench.environment({"app.txt": "fixed\n"}))
 
     def scratch(name: str) -> Path:
@@ -60,7 +60,7 @@ def context(workbench: Workbench, tmp_path: Path, *, network: bool = False, dead
 
 
 def test_a_command_with_result_files(workbench: Workbench, tmp_path: Path) -> None:
-    """Those that are there as files, up to so many bytes; the rest of the result is that of the command."""
+    """Regular files are read up to a limit; everything else is as for any command."""
     made = context(workbench, tmp_path)
     command = Command(
         'cat app.txt "$AGENTBENCH_INPUTS/given"; cd "$AGENTBENCH_RESULTS" || exit 1; printf report > good; '
@@ -73,7 +73,7 @@ def test_a_command_with_result_files(workbench: Workbench, tmp_path: Path) -> No
 
 
 def test_a_directory_of_results_of_ones_own(workbench: Workbench, tmp_path: Path) -> None:
-    """What the scorer has put there is there."""
+    """The command can read what the scorer put there."""
     made = context(workbench, tmp_path)
     results = made.scratch("mine")
     (results / "key").write_text("secret")
@@ -89,7 +89,7 @@ def test_without_result_files_there_is_no_directory(workbench: Workbench, tmp_pa
 
 
 def test_names_of_result_files_lead_nowhere_else(workbench: Workbench, tmp_path: Path) -> None:
-    """A directory on the way could be a link."""
+    """A directory in the path could be a link."""
     made = context(workbench, tmp_path)
     with pytest.raises(ValueError, match="names of result files must not contain directories: good, sub/file"):
         made.run(Command("true"), made.fork(), files=["good", "sub/file"])

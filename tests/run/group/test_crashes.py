@@ -1,7 +1,7 @@
-"""``kill -9`` at every step of the journal and at random instants, each followed by ``--resume``.
+"""``kill -9`` at every step of the journal and at random times, each followed by ``--resume``.
 
-Afterwards every planned attempt has exactly one record in the readers' view, that view equals an uninterrupted run's
-up to ids, times and order, and nothing is left of the dead harness.
+Afterwards every planned attempt has exactly one record for readers, the records equal those of an uninterrupted run
+except for ids, times and order, and nothing of the dead harness is left.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ IN_AGENT_PHASE = 12
 
 @attrs.frozen
 class Command:
-    """The command at work. It is killed when a block ends that it outlasts."""
+    """A running command, which is killed at the end of the ``with`` block."""
 
     process: ForkServerProcess
     said: Path
@@ -51,15 +51,15 @@ class Command:
         self.process.join()
 
     def end(self) -> tuple[int, str]:
-        """Its exit code, and what was said; waits for it."""
+        """Wait for the command; return its exit code and output."""
         self.process.join(120)
-        assert self.process.exitcode is not None, "it does not end"
+        assert self.process.exitcode is not None, "the command did not end"
         return self.process.exitcode, self.said.read_text()
 
 
 @attrs.frozen
 class Trial:
-    """One run in a directory of its own, with temporary files of its own."""
+    """One run with its own directory and temporary files."""
 
     place: Path
     tasks: Path
@@ -73,30 +73,30 @@ class Trial:
         return Command(begin(self.place, ("run", *arguments), said, os.environ | own, crash_at), said)
 
     def begin(self, crash_at: str = "", workers: str = "1") -> Command:
-        """Start the run, which is to be the same every time."""
+        """Start the run, always with the same plan."""
         arguments = ("--suite", "mini", "--tasks", str(self.tasks), "--agent", "scripted", "--repeats", "2")
         return self.start(*arguments, "--workers", workers, crash_at=crash_at)
 
     @property
     def run(self) -> Path:
-        """Its run directory."""
+        """The run directory."""
         (directory,) = (self.place / "artifacts/runs").iterdir()
         return directory
 
     def resume(self, crash_at: str = "") -> tuple[int, str]:
-        """Go on with it; gives the exit code and what was said."""
+        """Resume the run; return the exit code and output."""
         with self.start("--resume", str(self.run), crash_at=crash_at) as command:
             return command.end()
 
     def steps(self) -> int:
-        """How many steps its journal has: directories, the manifest, and every line."""
+        """Number of steps of the journal: directories, the manifest and every line."""
         lines = [
             line for name in ("events", "attempts") for line in (self.run / f"{name}.jsonl").read_text().splitlines()
         ]
         return len(["run directory", "run.json", *(self.run / "tasks").iterdir(), *lines])
 
     def view(self) -> list[Any]:
-        """What readers see, without ids, times and order."""
+        """Records and files as readers see them, without ids, times and order."""
         seen = []
         for record in open_run(self.run).records():
             plain = dump(record)
@@ -109,14 +109,14 @@ class Trial:
         return sorted(seen, key=lambda plain: (plain["task_id"], plain["repeat"]))
 
     def survivors(self) -> list[str]:
-        """Command lines of processes that work in this place; they get a moment to die."""
+        """Command lines of processes that work in this directory, after some time to end."""
         end = time.monotonic() + 60
         while (alive := _processes_of(str(self.place))) and time.monotonic() < end:
             time.sleep(0.05)
         return alive
 
     def check(self, expected: list[Any]) -> None:
-        """Everything that must hold after a resumed run has ended."""
+        """Check everything that must hold after a resumed run has completed."""
         run = open_run(self.run)
         assert self.view() == expected
         assert run.status() == "completed"
@@ -138,19 +138,19 @@ def _processes_of(place: str) -> list[str]:
             if command and (place in command or str((directory / "cwd").readlink()).startswith(place)):
                 found.append(command)
         except OSError:
-            continue  # it has just gone, or is another user's
+            continue  # it has just ended, or belongs to another user
     return found
 
 
 @pytest.fixture
 def new_trial(make_task: Any, tmp_path: Path) -> Callable[..., Trial]:
-    """A trial whose only task sleeps for so many seconds in the agent phase, and is then solved; attempted twice."""
+    """Create trials of a task whose solution sleeps in the agent phase, with two repeats."""
 
     made: set[str] = set()
     making = threading.Lock()
 
     def new(name: str, sleep: str = "0") -> Trial:
-        with making:  # once for each: the process of another trial may be reading it
+        with making:  # only once, since the process of another trial may be reading it
             if sleep not in made:
                 directory = make_task("one", oracle={"script": "solution.yaml", "patch": ""})
                 (directory / "solution.yaml").write_text(SCRIPT % sleep)
@@ -163,7 +163,7 @@ def new_trial(make_task: Any, tmp_path: Path) -> Callable[..., Trial]:
 
 @pytest.fixture
 def whole(new_trial: Callable[..., Trial]) -> Trial:
-    """A run that nothing interrupts."""
+    """An uninterrupted run."""
     trial = new_trial("whole")
     with trial.begin() as command:
         assert command.end()[0] == 0
@@ -174,9 +174,10 @@ def whole(new_trial: Callable[..., Trial]) -> Trial:
 
 
 def test_a_kill_at_every_step(new_trial: Callable[..., Trial], whole: Trial) -> None:
-    """F01: before a step or with half of it done, in turns; the last number is one that the run does not reach.
+    """F01: alternately before a step and halfway through it, until the run ends before the crash.
 
-    The two attempts take the same steps, an odd number each: what one meets before a step, the other meets halfway.
+    The two attempts take the same odd number of steps, so where one is killed before a step, the other is killed
+    halfway.
     """
     expected, steps = whole.view(), whole.steps()
     events = Counter(json.loads(line)["attempt_id"] for line in (whole.run / "events.jsonl").read_text().splitlines())
@@ -194,7 +195,7 @@ def test_a_kill_at_every_step(new_trial: Callable[..., Trial], whole: Trial) -> 
         assert trial.survivors() == []
         runs = list((trial.place / "artifacts/runs").glob("*"))
         if not [path for path in runs if (path / "run.json").exists()]:
-            return True  # nothing was planned yet, so there is nothing to resume
+            return True  # no plan was recorded, so there is nothing to resume
         assert trial.resume()[0] == 0
         trial.check(expected)
         return True
@@ -205,7 +206,7 @@ def test_a_kill_at_every_step(new_trial: Callable[..., Trial], whole: Trial) -> 
 
 
 def test_a_kill_at_every_step_of_a_resumption(new_trial: Callable[..., Trial], whole: Trial) -> None:
-    """F01: taking up a run is made of steps too: torn lines, the dead attempt's record, its evidence set aside."""
+    """F01: a resume has steps, too: torn lines, the record of the dead attempt, its superseded files."""
     expected, steps = whole.view(), whole.steps()
 
     def crash(number: int) -> bool:
@@ -227,7 +228,7 @@ def test_a_kill_at_every_step_of_a_resumption(new_trial: Callable[..., Trial], w
 
 
 def test_a_kill_at_random_instants(new_trial: Callable[..., Trial], whole: Trial) -> None:
-    """F02: most of them while an agent is at work."""
+    """F02: mostly while an agent is running."""
     expected = whole.view()
     chance = random.Random(3)
     instants = [chance.uniform(0, 0.6) for _ in range(RANDOM_KILLS)]
@@ -235,7 +236,7 @@ def test_a_kill_at_random_instants(new_trial: Callable[..., Trial], whole: Trial
     def kill(number: int) -> bool:
         trial = new_trial(f"random-{number}", sleep="0.6")
         with trial.begin(workers=str(1 + number % 2)):
-            if number % 5:  # from the moment on that an agent is at work, the first or the second time
+            if number % 5:  # from the start of the first or second agent on
                 _wait_for_agent(trial, 1 + number % 3 // 2)
             time.sleep(instants[number])
         assert trial.survivors() == []
@@ -262,6 +263,6 @@ def _wait_for_agent(trial: Trial, attempt: int) -> None:
 
 
 def _open_calls(run: Path) -> int:
-    """Calls of tools that were begun and not finished."""
+    """Number of tool calls that were started but not finished."""
     text = (run / "events.jsonl").read_text()
     return text.count('"tool_call_started"') - text.count('"tool_call_finished"')

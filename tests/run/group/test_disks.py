@@ -1,4 +1,4 @@
-"""Disks that are full, nearly full, or read-only. Real ones: small file systems, mounted for one command."""
+"""Disks that are full, nearly full or read-only: real, small file systems mounted for one command."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NOISY = """
 
 @attrs.frozen
 class Said:
-    """What a script printed."""
+    """Output of a script."""
 
     out: str
     err: str
@@ -60,7 +60,7 @@ class Said:
 
 @pytest.fixture
 def script(plugin: Any) -> Callable[[str], Said]:
-    """Runs shell commands in a mount namespace of their own; ``$RUN`` begins a run, ``$AB`` is the command."""
+    """Run shell commands in a separate mount namespace; ``$RUN`` starts a run, ``$AB`` is the command."""
     site = plugin("noisy", NOISY)
     as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
     ab = Path(sys.executable).parent / "agentbench"
@@ -80,7 +80,7 @@ def script(plugin: Any) -> Callable[[str], Said]:
 def test_a_full_disk_stops_the_run_and_it_goes_on_later(
     make_task: Any, script: Callable[[str], Said], agent: str, repeats: int
 ) -> None:
-    """F04, F05: full by evidence or by events. What was recorded is there, no agent is blamed, no line is damaged."""
+    """F04, F05: evidence or events fill it. Records are kept, agents are not blamed, and no line is damaged."""
     make_task()
     Path("full").mkdir()
     said = script(f"""
@@ -109,7 +109,7 @@ def test_a_full_disk_stops_the_run_and_it_goes_on_later(
 
 @pytest.mark.mounts
 def test_a_disk_that_is_full_from_the_start(make_task: Any, script: Callable[[str], Said]) -> None:
-    """F04: a run that could not even be written down leaves nothing behind, and says so."""
+    """F04: if the run cannot even be planned, nothing is left behind, and the error says so."""
     make_task()
     Path("full").mkdir()
     said = script("""
@@ -125,7 +125,7 @@ def test_a_disk_that_is_full_from_the_start(make_task: Any, script: Callable[[st
 
 
 def test_a_limit_of_the_harness_is_nobody_elses(make_task: Any, script: Callable[[str], Said]) -> None:
-    """F04: evidence that may not grow (``ulimit -f``) stops the run; the agent is not blamed."""
+    """F04: a file size limit (``ulimit -f``) stops the run; the agent is not blamed."""
     make_task()
     said = script("ulimit -f 60; $RUN --agent noisy; echo ended=$?")
     assert said.out.endswith("ended=4\n")
@@ -136,7 +136,7 @@ def test_a_limit_of_the_harness_is_nobody_elses(make_task: Any, script: Callable
 
 @pytest.mark.mounts
 def test_results_that_cannot_be_written(make_task: Any, script: Callable[[str], Said]) -> None:
-    """F30: a clean stop, in words, before anything runs."""
+    """F30: a clear error before anything runs."""
     make_task()
     Path("there").mkdir()
     said = script("""
@@ -159,7 +159,7 @@ def test_results_that_cannot_be_written(make_task: Any, script: Callable[[str], 
 
 @pytest.mark.mounts
 def test_a_disk_that_is_nearly_full_is_waited_for(make_task: Any, script: Callable[[str], Said]) -> None:
-    """F29, H13: before the next phase, not as a failure of the agent; and the time does not count."""
+    """F29, H13: the next phase waits; it is not the agent's failure, and the time does not count."""
     make_task()
     Path("tight").mkdir()
     said = script("""
@@ -179,11 +179,11 @@ def test_a_disk_that_is_nearly_full_is_waited_for(make_task: Any, script: Callab
     (run,) = Path("later").iterdir()
     (record,) = open_run(run).records()
     assert record.result.passed
-    assert record.duration_sec > 3  # its time would have been over
+    assert record.duration_sec > 3  # longer than its time limit
 
 
 def test_patience_has_an_end(make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F29: then the run stops with the reason, and may be resumed."""
+    """F29: after some time, the run stops with the reason and can be resumed."""
     monkeypatch.setattr(space, "PATIENCE_SEC", 0.2)
     make_task()
     stopped = agentbench("run", "--suite", "mini", "--agent", "scripted", "--set", "run.min_free_mb=900000000")
@@ -226,7 +226,7 @@ REMOVES = """
     ],
 )
 def test_a_run_directory_that_is_taken_away(make_task: Any, plugin: Any, agentbench: Any, body: str) -> None:
-    """No further attempt begins, and nobody is told that all is well."""
+    """No further attempt starts, and the command fails."""
     plugin("removes", REMOVES.format(body=body))
     make_task()
     done = agentbench("run", "--suite", "mini", "--agent", "removes", "--repeats", "5", "--workers", "1")

@@ -1,4 +1,4 @@
-"""Faults that come while a run goes: signals, clocks, floods, workers that die. One record each where one is due."""
+"""Faults during a run: signals, clock jumps, floods of output, dying workers. Each attempt still has one record."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agentbench_core.run.attempt import agent as agent_phase, record as records
 
 AGENTBENCH = str(Path(sys.executable).parent / "agentbench")
 OBEDIENT = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
-"""Runs a command that obeys SIGHUP, also where the tests were started by nohup and children inherit to ignore it."""
+"""Restores SIGHUP, which a command inherits as ignored if the tests were started by nohup."""
 
 AGENTS = """
     import os, pathlib, time
@@ -81,7 +81,7 @@ AGENTS = """
 
 @pytest.fixture
 def site(plugin: Any) -> str:
-    """Where the agents of this module are."""
+    """The directory with the agents of this module."""
     return str(plugin("agents", AGENTS))
 
 
@@ -93,13 +93,13 @@ def only_run() -> Path:
 def wait_for(path: str, lives: Callable[[], bool] = lambda: True) -> None:
     end = time.monotonic() + 60
     while not Path(path).exists():
-        assert lives(), f"it ended before {path} came"
-        assert time.monotonic() < end, f"{path} did not come"
+        assert lives(), f"the command ended before {path} was created"
+        assert time.monotonic() < end, f"{path} was not created"
         time.sleep(0.05)
 
 
 def commands_running(*words: str) -> list[str]:
-    """Command lines that have all of the words."""
+    """Command lines that contain all of the words."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -118,7 +118,7 @@ def none_running(*words: str) -> bool:
 
 @contextlib.contextmanager
 def on_a_terminal(*arguments: str, site: str) -> Iterator[tuple[int, int]]:
-    """The command in the foreground of a terminal of its own; gives its process id and the terminal."""
+    """Run the command in the foreground of a new terminal; yield its process id and the terminal."""
     pid, terminal = pty.fork()
     if pid == 0:
         try:
@@ -135,21 +135,21 @@ def on_a_terminal(*arguments: str, site: str) -> Iterator[tuple[int, int]]:
 
 
 def read_until(terminal: int, words: str) -> str:
-    """What the command printed by the time that it had said so."""
+    """Read the output of the command until it contains the words."""
     said = b""
     while words.encode() not in said:
-        assert select.select([terminal], [], [], 60)[0], f"it did not say {words!r}: {said.decode(errors='replace')}"
+        assert select.select([terminal], [], [], 60)[0], f"no output with {words!r}: {said.decode(errors='replace')}"
         said += os.read(terminal, 65536)
     return said.decode(errors="replace")
 
 
 def end_of(pid: int, terminal: int) -> tuple[int, str]:
-    """How the command ended, and what else it printed."""
+    """Wait for the command; return its exit code and remaining output."""
     end, said, status = time.monotonic() + 60, b"", None
     os.set_blocking(terminal, False)
     while status is None:
-        assert time.monotonic() < end, f"it did not end: {said.decode(errors='replace')}"
-        with contextlib.suppress(OSError):  # nothing to read yet, or nobody writes any more
+        assert time.monotonic() < end, f"the command did not end: {said.decode(errors='replace')}"
+        with contextlib.suppress(OSError):  # no output yet, or the other end is closed
             said += os.read(terminal, 65536)
         ended, status_now = os.waitpid(pid, os.WNOHANG)
         status = status_now if ended else None
@@ -158,7 +158,7 @@ def end_of(pid: int, terminal: int) -> tuple[int, str]:
 
 
 def test_ctrl_c_on_a_terminal(make_task: Any, site: str) -> None:
-    """F16: it reaches every process of the terminal's foreground; the attempt is interrupted, and not failed."""
+    """F16: every foreground process gets the signal, and the attempt is interrupted, not failed."""
     make_task("a")
     make_task("b")
     with on_a_terminal("run", "--suite", "mini", "--agent", "sleeps", "--workers", "1", site=site) as (pid, terminal):
@@ -174,7 +174,7 @@ def test_ctrl_c_on_a_terminal(make_task: Any, site: str) -> None:
 
 
 def test_a_second_ctrl_c_kills(make_task: Any, site: str) -> None:
-    """F16: soon, although the agent is deaf for ever; nothing survives, and the run is as after a crash."""
+    """F16: even if the agent ignores everything; no process survives, and the run is as after a crash."""
     make_task("a")
     with on_a_terminal("run", "--suite", "mini", "--agent", "deaf", site=site) as (pid, terminal):
         wait_for("begun")
@@ -191,7 +191,7 @@ def test_a_second_ctrl_c_kills(make_task: Any, site: str) -> None:
 
 
 def test_a_worker_that_takes_the_process_with_it(make_task: Any, site: str, agentbench_process: Any) -> None:
-    """F22: ``os._exit`` in a plugin is a crash like any other: what was done is there, the rest is resumed."""
+    """F22: ``os._exit`` in a plugin is like any other crash: results are kept and the rest is resumed."""
     make_task("a")
     make_task("b")
     Path("poison").touch()
@@ -208,7 +208,7 @@ def test_a_worker_that_takes_the_process_with_it(make_task: Any, site: str, agen
 def test_a_worker_that_hangs_is_replaced(
     make_task: Any, site: str, agentbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F22: an agent that loops for ever in Python costs its own attempt, which is scored, and no other."""
+    """F22: an endless loop in Python only affects its own attempt, which is scored."""
     monkeypatch.setattr(agent_phase, "GRACE_SEC", 0.3)
     make_task("a", description="loop", environment={"timeout_sec": 4})
     make_task("b", description="do not")
@@ -220,12 +220,12 @@ def test_a_worker_that_hangs_is_replaced(
 
 
 def test_the_wall_clock_jumps(make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F17: by a day, forwards and backwards, whenever anybody looks at it."""
+    """F17: by a day, forwards and backwards, each time it is read."""
     jumps = iter([86_400 * (-1) ** number for number in range(1_000_000)])
     real_time = time.time
 
     class Jumping(datetime.datetime):
-        """A clock that goes wrong."""
+        """A clock that jumps."""
 
         @classmethod
         def now(cls, tz: datetime.tzinfo | None = None) -> Jumping:
@@ -242,7 +242,7 @@ def test_the_wall_clock_jumps(make_task: Any, agentbench: Any, monkeypatch: pyte
     run = only_run()
     events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
-    assert len({event["at"][:10] for event in events}) > 1, "the clock did jump"
+    assert len({event["at"][:10] for event in events}) > 1, "the clock did not jump"
     durations = [event["duration_sec"] for event in events if "duration_sec" in event]
     durations += [record.duration_sec for record in open_run(run).records()]
     assert all(0 <= seconds < 60 for seconds in durations)
@@ -250,7 +250,7 @@ def test_the_wall_clock_jumps(make_task: Any, agentbench: Any, monkeypatch: pyte
 
 
 def test_floods_in_every_phase(make_task: Any, site: str, agentbench: Any) -> None:
-    """F26: 20 MB of anything from set-up, baseline, agent and tests change no verdict and fill no disk."""
+    """F26: 20 MB of output from setup, baseline, agent and tests neither change a verdict nor fill the disk."""
     flood = "head -c 20000000 /dev/urandom; yes $(printf '\\033[31m') | head -c 20000000"
     make_task(
         "flooded",
@@ -273,7 +273,7 @@ def test_floods_in_every_phase(make_task: Any, site: str, agentbench: Any) -> No
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_closed_terminal_and_a_polite_end(make_task: Any, site: str, number: signal.Signals) -> None:
-    """F16: as Ctrl-C."""
+    """F16: SIGHUP and SIGTERM act like Ctrl-C."""
     make_task("a")
     command = [sys.executable, "-c", OBEDIENT, AGENTBENCH, "run", "--suite", "mini", "--agent", "sleeps"]
     with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": site}) as process:

@@ -1,4 +1,4 @@
-"""``run --like``: the plan of a run once more, from its run.json, and what is not as it was."""
+"""``run --like``: repeat the plan of a run from its run.json, and report what differs."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ OUT = Path("artifacts/runs")
 
 
 def newest(out: Path = OUT) -> Path:
-    """The run directory that was made last."""
+    """The most recent run directory."""
     return max(out.iterdir(), key=lambda path: open_run(path).manifest.run_id)
 
 
 def edit(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change a run.json by hand, of a run whose events no longer exist: they would tell."""
+    """Edit the run.json of a run, and remove its events, which would reveal the edit."""
     (run / "events.jsonl").unlink()
     plain = json.loads((run / "run.json").read_text())
     change(plain)
@@ -56,7 +56,7 @@ def edit(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 
 def test_the_same_plan(make_task: Any, agentbench: Any, plugin: Any) -> None:
-    """From run.json alone: its directory has nothing else any more. What comes out is a run of its own."""
+    """run.json is enough, without records and events. The result is an independent run."""
     plugin("writes", WRITES)
     for name in "ab":
         make_task(name)
@@ -87,7 +87,7 @@ def test_the_same_plan(make_task: Any, agentbench: Any, plugin: Any) -> None:
 
 
 def test_everything_that_differs_is_said(make_task: Any, agentbench: Any, plugin: Any) -> None:
-    """Harness, plugins, settings, tasks, platform: before it begins, and in the new run.json. It runs all the same."""
+    """Harness, plugins, settings, tasks and platform: before the run, which is not prevented, and in its run.json."""
     site = plugin("writes", WRITES)
     make_task("a")
     make_task("b")
@@ -126,7 +126,7 @@ def test_everything_that_differs_is_said(make_task: Any, agentbench: Any, plugin
 def test_environments_are_compared_once_they_are_made(
     make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What run.json cannot know: their digests, and what the sandbox says of them. Also when that run was resumed."""
+    """Their digests and the sandbox's facts, which run.json lacks, even after a resume."""
     repo = make_task() / "repo"
     agentbench(*IDLE)
     run = newest()
@@ -157,7 +157,7 @@ def test_environments_are_compared_once_they_are_made(
 
 
 def test_a_run_whose_evidence_is_gone(make_task: Any, agentbench: Any) -> None:
-    """Damaged: environments are not compared, and that is said; a run is one all the same."""
+    """Environments are not compared and a note says so, but the run is made."""
     make_task()
     agentbench(*IDLE)
     run = newest()
@@ -168,7 +168,7 @@ def test_a_run_whose_evidence_is_gone(make_task: Any, agentbench: Any) -> None:
 
 
 def test_what_cannot_be_made_again(make_task: Any, agentbench: Any, plugin: Any, tmp_path: Path) -> None:
-    """A plugin that is missing, a task that is gone or has another name: an error with what to do; nothing is made."""
+    """Missing plugins and tasks and renamed tasks are errors with a remedy, and nothing is recorded."""
     plugin("writes", WRITES)
     make_task("a")
     make_task("b")
@@ -194,7 +194,7 @@ def test_what_cannot_be_made_again(make_task: Any, agentbench: Any, plugin: Any,
 
 
 def test_a_group_is_made_again_as_one(make_task: Any, agentbench: Any) -> None:
-    """Several variants of one command; runs of different ones are no group."""
+    """Variants of one command become a group again; runs of different commands are refused."""
     make_task()
     agentbench("run", "--suite", "mini", "--variant", "scripted", "--variant", "idle")
     group = [flag for run in sorted(OUT.iterdir()) for flag in ("--like", str(run))]
@@ -211,7 +211,7 @@ def test_a_group_is_made_again_as_one(make_task: Any, agentbench: Any) -> None:
 
 
 def test_other_plans_are_refused(make_task: Any, agentbench: Any) -> None:
-    """Flags that would make another plan of it."""
+    """Flags that would change the plan."""
     make_task()
     agentbench(*IDLE)
     run = str(newest())
@@ -268,7 +268,7 @@ def _evidence(plain: dict[str, Any]) -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_file_that_somebody_made_up(make_task: Any, agentbench: Any, change: Any, said: str) -> None:
-    """One message, no traceback, nothing made."""
+    """A hostile run.json gives one error without traceback, and nothing is recorded."""
     make_task(oracle={"patch": ""})
     agentbench(*IDLE, "--set", "reporters=[]")
     run = newest()
@@ -281,9 +281,9 @@ def test_a_file_that_somebody_made_up(make_task: Any, agentbench: Any, change: A
 
 
 def test_names_and_places_of_a_stranger(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
-    """Results stay where the person who types puts them, and nothing reaches the terminal that could move a cursor.
+    """A third-party run.json does not determine the output directory, and control characters are escaped.
 
-    A setting that the file calls a default, and is none, is said as what it is.
+    A setting whose origin is falsely "default" is listed like any other.
     """
     make_task()
     agentbench(*IDLE)
@@ -306,7 +306,7 @@ def test_names_and_places_of_a_stranger(make_task: Any, agentbench: Any, tmp_pat
 
 
 def test_a_run_says_which_harness_and_presets_made_it(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
-    """A checkout by commit, and whether it was changed since; presets by version, also where nobody uses them."""
+    """A checkout has a commit and whether it was modified; presets have a version, even if unused."""
     make_task()
     Path("configs").mkdir()
     for presets in ("none", "7"):

@@ -1,4 +1,4 @@
-"""A run that is taken up again: nothing lost, nothing twice, and only as it was."""
+"""Resuming a run: nothing is lost or repeated, and the plan must be unchanged."""
 
 from __future__ import annotations
 
@@ -111,19 +111,19 @@ def every_record(directory: Path) -> list[AttemptRecord]:
 
 @pytest.fixture
 def wait_for() -> Callable[[Path], None]:
-    """Waits until a file is there."""
+    """Wait until a file exists."""
 
     def wait(path: Path) -> None:
         end = time.monotonic() + 60
         while not path.exists():
-            assert time.monotonic() < end, f"{path} did not come"
+            assert time.monotonic() < end, f"{path} was not created"
             time.sleep(0.05)
 
     return wait
 
 
 def test_what_only_the_outside_ended_is_tried_again(make_task: Any, agentbench: Any, plugin: Any) -> None:
-    """A model that was down; the new record names the old one, whose evidence is set aside. Twice, if need be."""
+    """The model was down; the new record names the old one, whose files are moved away. Twice, if necessary."""
     plugin("moody", MOODY)
     make_task("a")
     Path("down").touch()
@@ -151,7 +151,7 @@ def test_what_only_the_outside_ended_is_tried_again(make_task: Any, agentbench: 
 
 
 def test_what_has_its_result_is_not_made_twice(make_task: Any, agentbench: Any, plugin: Any) -> None:
-    """Passed, failed, and invalid; a set-up that failed is tried again."""
+    """Passed, failed and invalid attempts are final; a failed setup is repeated."""
     plugin("moody", MOODY)
     make_task("passes")
     make_task("fails", validation={"passing_command": "false"})
@@ -169,7 +169,7 @@ def test_what_has_its_result_is_not_made_twice(make_task: Any, agentbench: Any, 
 
 
 def test_a_finished_run_has_nothing_left(make_task: Any, agentbench: Any) -> None:
-    """It says so, and shows the summary again."""
+    """A note says so, and the summary is shown again."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted", "--repeats", "2")
     run = only_run()
@@ -184,9 +184,9 @@ def test_a_finished_run_has_nothing_left(make_task: Any, agentbench: Any) -> Non
 
 
 def test_after_a_crash(make_task: Any, agentbench: Any, plugin: Any, wait_for: Any) -> None:
-    """F01: ``kill -9`` while one attempt runs, one is done, one has not begun. The dead one is marked, and made again.
+    """F01: ``kill -9`` with one attempt done, one running and one not started. The running one is marked and repeated.
 
-    F15: while it still runs, nobody else may resume it.
+    F15: while the run is active, it cannot be resumed.
     """
     site = plugin("moody", MOODY)
     for name in "abc":
@@ -227,7 +227,7 @@ def test_after_a_crash(make_task: Any, agentbench: Any, plugin: Any, wait_for: A
 
 
 def test_after_an_interrupt_it_says_how_to_go_on(make_task: Any, agentbench: Any, plugin: Any, wait_for: Any) -> None:
-    """F16: the first Ctrl-C marks what runs; typed as it stands, the hint goes on."""
+    """F16: the first Ctrl-C records running attempts, and the printed command resumes the run."""
     site = plugin("moody", MOODY)
     make_task("a")
     make_task("b")
@@ -262,7 +262,7 @@ def test_after_an_interrupt_it_says_how_to_go_on(make_task: Any, agentbench: Any
     ],
 )
 def test_other_settings_are_refused(make_task: Any, agentbench: Any, plugin: Any, flags: list[str], said: str) -> None:
-    """F35: with both values; nothing is written."""
+    """F35: the error has both values, and nothing is written."""
     plugin("moody", MOODY)
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "writes")
@@ -281,7 +281,7 @@ def test_other_settings_are_refused(make_task: Any, agentbench: Any, plugin: Any
 def test_another_environment_stops_the_run_unless_told(
     make_task: Any, agentbench: Any, plugin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F31: attempts that are still to be made must run in what the others ran in."""
+    """F31: remaining attempts must run in the same environment as earlier ones."""
     plugin("moody", MOODY)
     make_task()
     Path("down-after-one").touch()
@@ -298,7 +298,7 @@ def test_another_environment_stops_the_run_unless_told(
 
 
 def test_fewer_repeats_are_no_change_that_may_be_told(make_task: Any, agentbench: Any) -> None:
-    """What has a record stays in the plan; more repeats may be added."""
+    """Recorded repeats cannot be removed, but more can be added."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted", "--repeats", "2")
     run = str(only_run())
@@ -309,7 +309,7 @@ def test_fewer_repeats_are_no_change_that_may_be_told(make_task: Any, agentbench
 
 
 def test_options_of_any_shape_come_back_as_they_were(make_task: Any, agentbench: Any, plugin: Any) -> None:
-    """Names with dots, lists, mappings, nothing at all; of what the digest of a variant covers and what not."""
+    """Dotted names, lists, mappings and nulls, in options with and without effect on the variant's digest."""
     plugin("shapes", SHAPES)
     make_task(setup={"commands": ["exit 3"], "capture": []})
     shape = "{a.b: {c.d: [1, null, {e: f}]}, empty: {}}"
@@ -333,7 +333,7 @@ def test_options_of_any_shape_come_back_as_they_were(make_task: Any, agentbench:
 
 
 def test_a_password_that_is_part_of_a_name(make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names of tasks stay what they are, or nothing could be found again."""
+    """Task ids are not redacted, since paths depend on them."""
     monkeypatch.setenv("PGPASSWORD", "postgres")
     make_task("postgres-index", setup={"commands": ["exit 3; echo postgres"], "capture": []})
     agentbench("run", "--suite", "mini", "--agent", "scripted", "--repeats", "2")
@@ -345,7 +345,7 @@ def test_a_password_that_is_part_of_a_name(make_task: Any, agentbench: Any, monk
 
 
 def test_a_page_that_is_no_longer_true_goes(make_task: Any, agentbench: Any) -> None:
-    """Nobody is to read the summary of an earlier time."""
+    """The summary of the earlier run is removed."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted")
     run = only_run()
@@ -357,7 +357,7 @@ def test_a_page_that_is_no_longer_true_goes(make_task: Any, agentbench: Any) -> 
 def test_a_setting_with_a_secret_is_to_be_given_again(
     make_task: Any, agentbench: Any, plugin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not in run.json; given again, it is no change. An agent never gets the words that stand there instead."""
+    """It is not in run.json and must be given again, which is not a change. Agents never get the placeholder."""
     plugin("moody", MOODY)
     monkeypatch.setenv("SOME_TOKEN", "fixed-and-secret")
     make_task()
@@ -375,7 +375,7 @@ def test_a_setting_with_a_secret_is_to_be_given_again(
 
 
 def test_a_task_that_has_changed_is_refused_unless_told(make_task: Any, agentbench: Any) -> None:
-    """F35: told, the run goes on, and run.json says what was mixed."""
+    """F35: with ``--allow-changes`` the run continues, and run.json has the changes."""
     make_task("a")
     make_task("b", setup={"commands": ["exit 3"], "capture": []})
     agentbench("run", "--suite", "mini", "--agent", "scripted")
@@ -399,7 +399,7 @@ def test_a_task_that_has_changed_is_refused_unless_told(make_task: Any, agentben
 
 
 def test_a_task_that_is_gone_or_elsewhere(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
-    """F35: said; and where the tasks are may be told."""
+    """F35: it is an error, unless ``--tasks`` has the new location."""
     make_task("a")
     make_task("b")
     agentbench("run", "--suite", "mini", "--agent", "idle")
@@ -419,7 +419,7 @@ def test_a_task_that_is_gone_or_elsewhere(make_task: Any, agentbench: Any, tmp_p
 def test_a_plugin_of_another_version_is_refused_if_it_is_used(
     make_task: Any, agentbench_process: Any, plugin: Any
 ) -> None:
-    """F35: installing or upgrading another plugin changes nothing."""
+    """F35: other plugins may be installed or upgraded."""
     site = plugin("moody", MOODY)
     other = plugin("other", "", distribution="agentbench-other")
     make_task()
@@ -436,7 +436,7 @@ def test_a_plugin_of_another_version_is_refused_if_it_is_used(
 
 
 def test_runs_of_one_command_are_resumed_together(make_task: Any, agentbench: Any) -> None:
-    """They share their tasks' set-up; runs of different commands do not belong together."""
+    """They share the setup of their tasks; runs of different commands are refused."""
     make_task("a", setup={"commands": ["exit 3"], "capture": []})
     both = ("--variant", "scripted", "--variant", "idle")
     agentbench("run", "--suite", "mini", *both)
@@ -454,14 +454,14 @@ def test_runs_of_one_command_are_resumed_together(make_task: Any, agentbench: An
 
 @pytest.mark.parametrize("flags", [["--suite", "x"], ["--variant", "idle"], ["--out", "x"], ["--task", "a"]])
 def test_flags_that_would_plan_another_run(make_task: Any, agentbench: Any, flags: list[str]) -> None:
-    """Are refused before anything else."""
+    """They are refused first."""
     refused = agentbench("run", "--resume", "anywhere", *flags)
     assert refused.code == 2
     assert f"remove {flags[0]}" in refused.err
 
 
 def test_what_is_no_run(agentbench: Any, tmp_path: Path) -> None:
-    """In words."""
+    """The error says that run.json was not found."""
     refused = agentbench("run", "--resume", str(tmp_path))
     assert refused.code == 2
     assert "is not a run directory (run.json not found)" in refused.err

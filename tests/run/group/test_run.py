@@ -1,4 +1,4 @@
-"""The whole path, from task.yaml to records, events and evidence."""
+"""Whole runs, from task.yaml to records, events and evidence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def only_run(tmp_path: Path) -> Path:
 
 
 def test_the_controls(make_task: Any, agentbench: Any, records: Records) -> None:
-    """The reference solution passes every task, doing nothing passes none; one directory each, one group."""
+    """The reference solution passes every task and the idle agent none; each variant has a run of the same group."""
     make_task("a")
     make_task("b", hidden={"must.txt": "x"}, validation={"passing_command": "grep -q fixed app.txt && ls checks"})
     done = agentbench("run", "--suite", "mini", "--variant", "scripted", "--variant", "idle")
@@ -39,7 +39,7 @@ def test_the_controls(make_task: Any, agentbench: Any, records: Records) -> None
 
 
 def test_the_exact_layout(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
-    """Every file of the specification, and no other."""
+    """A run has exactly the files of the specification."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted")
     directory = only_run(tmp_path)
@@ -64,7 +64,7 @@ def test_the_exact_layout(make_task: Any, agentbench: Any, tmp_path: Path) -> No
 
 
 def test_a_record_has_every_field_of_the_specification(make_task: Any, agentbench: Any, records: Records) -> None:
-    """Field by field as in the specification's example."""
+    """The fields are those of the specification's example."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted", "--max-steps", "7")
     (record,) = records()
@@ -85,7 +85,7 @@ def test_a_record_has_every_field_of_the_specification(make_task: Any, agentbenc
 
 
 def test_events_tell_the_story_in_order(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
-    """Numbered without a gap, from manifest_written to run_finished, and readable back."""
+    """They are numbered without a gap, from manifest_written to run_finished, and can be read back."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted")
     lines = [json.loads(line) for line in (only_run(tmp_path) / "events.jsonl").read_text().splitlines()]
@@ -103,7 +103,7 @@ def test_events_tell_the_story_in_order(make_task: Any, agentbench: Any, tmp_pat
 
 
 def test_repeats_and_workers(make_task: Any, agentbench: Any, records: Records) -> None:
-    """Each repeat is an attempt with a directory of its own; the shared work is done once."""
+    """Each repeat is an attempt with its own directory; shared work is done once."""
     make_task("a", setup={"commands": ["echo once >> counter.txt"], "capture": []})
     make_task("b")
     done = agentbench("run", "--suite", "mini", "--agent", "scripted", "--repeats", "3", "--workers", "4")
@@ -126,7 +126,7 @@ def test_one_task_by_its_file_and_some_by_glob(make_task: Any, agentbench: Any, 
 def test_what_may_not_be_changed_is_dropped_and_labelled(
     make_task: Any, agentbench: Any, plugin: Any, records: Records
 ) -> None:
-    """Protected files, hidden tests' places, links, and files that the task does not let the agent edit."""
+    """Protected files, hidden tests, links and files that are not editable."""
     plugin("vandal", VANDAL)
     make_task(
         files={"app.txt": "broken\n", "notes.md": "n\n", "conftest.py": "c\n"},
@@ -173,7 +173,7 @@ VANDAL = """
 
 
 def test_expected_tests_are_judged_one_by_one(make_task: Any, agentbench: Any, records: Records) -> None:
-    """Another test's failure does not count. A test that the reference solution does not pass is the task's fault."""
+    """Failures of other tests do not count. A test that the reference solution fails is the task's fault."""
     test = """\
 import pathlib
 import pytest
@@ -215,7 +215,7 @@ def test_skipped():
 def test_a_secret_of_the_host_reaches_no_file(
     make_task: Any, agentbench: Any, plugin: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Not through the sandbox's environment, and not through what an agent prints."""
+    """Neither through the sandbox's environment nor through the agent's output."""
     secret = 's3cr3t/with+odd"chars'
     monkeypatch.setenv("SOME_API_KEY", secret)
     monkeypatch.setenv("NAMED_BY_TASK", "another-secret")
@@ -284,7 +284,7 @@ BAD_REPORTER = """
 
 
 def test_a_reporter_that_fails_loses_its_own_report_only(make_task: Any, agentbench: Any, plugin: Any) -> None:
-    """F22: the run is done, the other reports are there, and the message says which one failed."""
+    """F22: the run completes, other reports are written, and the message names the failed one."""
     plugin("bad", BAD_REPORTER)
     make_task()
     done = agentbench("run", "--suite", "mini", "--agent", "scripted", "--set", "reporters=[bad, exits, console]")
@@ -297,7 +297,7 @@ def test_a_reporter_that_fails_loses_its_own_report_only(make_task: Any, agentbe
 def test_hidden_files_are_as_they_were_read_and_may_be_programs(
     make_task: Any, agentbench: Any, plugin: Any, records: Any
 ) -> None:
-    """A script keeps its executable bit; what happens to the files during the run changes nothing."""
+    """A script keeps its executable bit, and changes to the files during the run have no effect."""
     plugin("meddler", MEDDLER)
     directory = make_task(
         hidden={"run.sh": "#!/bin/sh\ngrep -q fixed app.txt\n"}, validation={"passing_command": "checks/run.sh"}

@@ -1,4 +1,4 @@
-"""A plugin with a model that says what a file tells it to, and agents that ask it."""
+"""A plugin with a scripted model, and agents that use it."""
 
 MODELS = '''
     import json, pathlib, threading, time, attrs
@@ -124,4 +124,4 @@ MODELS = '''
     def agentbench_register_llms(register):
         register("told", Model, Options, summary="")
 '''
-"""Source of the plugin."""
+"""The source of the plugin."""

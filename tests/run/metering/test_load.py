@@ -1,4 +1,4 @@
-"""What slowed attempts down: recorded phase by phase, and said where it cost one its time."""
+"""Resource usage: recorded for each phase, with a label if it slowed down an attempt that ran out of time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORKS = ResourceUsage(cpu_sec=6.0, throttled_sec=0.0)
 
 
 def test_each_command_of_a_phase_counts() -> None:
-    """What is known of some is their sum; what is known of none is not zero."""
+    """Known values are added up; a value unknown for all commands is not zero."""
     monitor = PhaseMonitor()
     for load in (
         ResourceUsage(cpu_sec=1.5, oom_kills=1),
@@ -41,7 +41,7 @@ def test_each_command_of_a_phase_counts() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counters of Linux")
 def test_the_machine_is_looked_at() -> None:
-    """What was used between two looks is at least what this test has used; a machine without a counter says so."""
+    """CPU use of the host is at least that of this test; missing counters are None."""
     before = HostCounters.read()
     began = time.process_time()
     while time.process_time() < began + 0.2:
@@ -89,7 +89,7 @@ CASES: dict[str, tuple[ResourceUsage, HostLoad, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_cost_a_phase_its_time(case: str) -> None:
-    """Its own limits are the task's doing, and others the machine's; what did not hurt is not said."""
+    """Its own limits and load of the host are distinguished, and harmless load is not reported."""
     own, host, words = CASES[case]
     label = pressure("agent", 10.0, PhaseResources(commands=own, host=host))
     evidence = label.evidence if label else ""
@@ -100,7 +100,7 @@ def test_what_cost_a_phase_its_time(case: str) -> None:
 
 
 def test_a_phase_that_ended_at_once() -> None:
-    """Its time had run out before: nothing in it says why."""
+    """The time ran out before it, so its load explains nothing."""
     assert pressure("score", 0.01, PhaseResources(commands=attrs.evolve(WORKS, throttled_sec=4.0), host=BUSY)) is None
 
 
@@ -109,7 +109,7 @@ def test_a_phase_that_ended_at_once() -> None:
 
 @pytest.fixture
 def attempt(make_task: Any, agentbench: Any, records: Any) -> Callable[..., list[dict[str, Any]]]:
-    """Has the agent ``scripted`` run a command as attempts; gives their records."""
+    """Run a command with the agent ``scripted``, and return the records."""
 
     def run(command: str, *flags: str, **sections: Any) -> list[dict[str, Any]]:
         directory = make_task(**sections)
@@ -125,18 +125,18 @@ def attempt(make_task: Any, agentbench: Any, records: Any) -> Callable[..., list
 
 
 def timings() -> list[Mapping[str, Any]]:
-    """What there is in ``meta/timings.json`` of each attempt."""
+    """The contents of each attempt's ``meta/timings.json``."""
     paths = sorted(Path("artifacts/runs").glob("*/tasks/*/meta/timings.json"))
     return [json.loads(path.read_text()) for path in paths]
 
 
 def evidence(record: Mapping[str, Any]) -> str:
-    """What the label says, if it is there."""
+    """The evidence of the label ``under_pressure``, if it exists."""
     return "".join(label["evidence"] for label in record["labels"] if label["name"] == "under_pressure")
 
 
 def test_who_waits_for_whom(attempt: Any) -> None:
-    """One attempt runs the baseline for all; another one waits for that, and a third until a worker is free."""
+    """One attempt runs the baseline, another waits for it, and a third waits for a free worker."""
     flags = ("--sandbox", "local", "--repeats", "3", "--workers", "2")
     attempt("echo fixed > app.txt", *flags, validation={"failing_command": "sleep 1.5; grep -q fixed app.txt"})
     found = sorted(timings(), key=lambda each: each["queued_sec"])
@@ -147,13 +147,13 @@ def test_who_waits_for_whom(attempt: Any) -> None:
     for each in found:
         assert set(each["load"]) == set(each["phases_sec"])
         assert each["load"]["agent"]["commands"]["cpu_sec"] > 0
-        assert each["load"]["freeze"]["commands"]["cpu_sec"] is None, "nothing ran"
+        assert each["load"]["freeze"]["commands"]["cpu_sec"] is None, "no command runs in this phase"
     ran = [each for each in found if each["load"]["baseline"]["commands"]["cpu_sec"] is not None]
-    assert len(ran) == 1, "the baseline is run once, and counts where it ran"
+    assert len(ran) == 1, "only the attempt that ran the baseline has its usage"
 
 
 def test_an_agent_that_sleeps_has_no_excuse(attempt: Any) -> None:
-    """It ran out of time, and neither a limit nor others had a part in that."""
+    """It ran out of time, which is not attributed to limits or load."""
     (record,) = attempt("sleep 60", "--sandbox", "local", environment={"timeout_sec": 2})
     assert record["result"]["failure_reason"] == "TIMEOUT"
     assert "cpu_limit" not in evidence(record)
@@ -162,10 +162,10 @@ def test_an_agent_that_sleeps_has_no_excuse(attempt: Any) -> None:
 
 @pytest.mark.docker
 def test_tests_that_their_own_limit_holds_back(attempt: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They run out of time, which is a fail as ever; the label says whose doing it was, and by how much."""
+    """The timeout is still a failure, and the label has its cause and extent."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     burn = "for i in 1 2 3 4; do (while :; do :; done) & done; sleep 61.7"
-    limit = {"timeout_sec": 12}  # to hold a container back took 4 seconds on a machine with ten busy processes
+    limit = {"timeout_sec": 12}  # throttling a container took 4 seconds on a machine with ten busy processes
     checks = {"validation": {"passing_command": burn}, "environment": limit}
     helper = threading.Thread(target=_hold_back, args=("sleep 61.7", tmp_path))
     helper.start()
@@ -181,7 +181,7 @@ def test_tests_that_their_own_limit_holds_back(attempt: Any, tmp_path: Path, mon
 
 
 def _hold_back(command: str, place: Path) -> None:
-    """Give the container that runs a command a tenth of a processor, which is used up however busy the machine is."""
+    """Limit the container that runs a command to a tenth of a CPU, which is used up even on a busy machine."""
     listing = ["docker", "ps", "--no-trunc", "--format", '{{.ID}} {{.Label "agentbench.owner"}}']
     give_up_at = time.monotonic() + 60
     while time.monotonic() < give_up_at:

@@ -1,4 +1,4 @@
-"""Runs with the llm `openrouter` over real HTTP: faults in the middle of a run, and replays of a whole one."""
+"""Runs with the llm `openrouter` over real HTTP: faults during a run, and replays of whole runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOISY = (
     'echo "at $(date) in $(mktemp -d) as process $$: $(date +%N | cut -c1-4 | sed s/^/0./)s"; '
     'echo "object at 0x$(date +%s%N | cut -c9-18)"; grep -q fixed app.txt'
 )
-"""A failing command that never prints the same twice."""
+"""A failing command whose output always differs."""
 PATCH = "--- a/app.txt\n+++ b/app.txt\n@@ -1 +1 @@\n-broken\n+fixed\n"
 KEY = "sk-or-v1-" + "0123abcd" * 8
 FLAGS = (
@@ -28,7 +28,7 @@ FLAGS = (
 
 
 def works(request: Mapping[str, Any], seen: Seen) -> Reply:
-    """A model that looks, runs, patches, and needs no more than that."""
+    """A model that explores, runs the command, and applies a patch."""
     turn = sum(message["role"] == "assistant" for message in request["messages"])
     steps = [
         call("list_files", {"root": "", "glob": None}),
@@ -43,7 +43,7 @@ def works(request: Mapping[str, Any], seen: Seen) -> Reply:
 
 @pytest.fixture
 def twelve(make_task: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twelve tasks, and a key."""
+    """Create twelve tasks and set a key."""
     monkeypatch.setenv("OPENROUTER_API_KEY", KEY)
     commands = {"failing_command": NOISY, "passing_command": NOISY}
     for number in range(12):
@@ -60,7 +60,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def calls_made(run: Path) -> dict[str, list[tuple[str, str, str]]]:
-    """By attempt: each tool call and its result, without what differs between two equal runs."""
+    """Map attempts to their tool calls and normalized results."""
     return {
         path.parent.parent.name: [
             (line["call"]["tool"], json.dumps(line["call"]["arguments"]), normalize_output(json.dumps(line["result"])))
@@ -80,9 +80,9 @@ def ledger(run: Path) -> int:
 
 
 def test_twelve_tasks_are_replayed_with_eight_workers(twelve: None, agentbench: Any) -> None:
-    """Identical tool calls, patches and verdicts; offline: the server is gone, and the key too.
+    """The replay has identical calls, patches and verdicts, without the server and the key.
 
-    Records name the prompt by the digest of its file.
+    Records identify the prompt by the digest of its file.
     """
     with LoopbackServer(works, require_key=KEY) as server:
         done = agentbench("run", "--suite", "mini", *FLAGS, "--set", f"llm.base_url={server.base_url}")
@@ -110,7 +110,7 @@ def test_twelve_tasks_are_replayed_with_eight_workers(twelve: None, agentbench: 
 def test_one_word_of_the_prompt_stops_a_replay_with_the_difference(
     twelve: None, agentbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each attempt shows the request and the closest recorded one; none is scored."""
+    """Each attempt shows the diff to the closest recorded request, and none is scored."""
     with LoopbackServer(works) as server:
         agentbench("run", "--suite", "mini", "--task", "t0[0-2]", *FLAGS, "--set", f"llm.base_url={server.base_url}")
     recorded = run_directory()
@@ -127,7 +127,7 @@ def test_one_word_of_the_prompt_stops_a_replay_with_the_difference(
 
 @pytest.mark.parametrize("option_is_recorded", [True, False])
 def test_a_replay_uses_the_prompts_of_the_run(twelve: None, agentbench: Any, option_is_recorded: bool) -> None:
-    """Also of a run that is older than the option, and therefore used v1."""
+    """Runs from before the option existed used v1."""
     v1 = ("--set", "agent.prompt_version=v1")
     with LoopbackServer(works) as server:
         url = f"llm.base_url={server.base_url}"
@@ -161,7 +161,7 @@ def test_a_replay_uses_the_prompts_of_the_run(twelve: None, agentbench: Any, opt
 def test_a_fault_in_the_middle_of_a_run(
     twelve: None, agentbench: Any, fault: Reply, until: int | None, code: int, unscored: int
 ) -> None:
-    """F18, F19, F20, F21: what the provider broke is not scored, resuming completes it, the ledger has every call."""
+    """F18, F19, F20, F21: provider faults are not scored, resuming completes the run, and every call is recorded."""
     flags = ("--suite", "mini", "--task", "t0[0-4]", *FLAGS, "--workers", "1", "--set", "llm.max_exchanges=3")
     with LoopbackServer(failing_from(works, 7, fault, until=until)) as server:
         done = agentbench("run", *flags, "--set", f"llm.base_url={server.base_url}")
@@ -175,7 +175,7 @@ def test_a_fault_in_the_middle_of_a_run(
         assert resumed.code == 0, resumed.err
         assert "5 of 5 scored attempts passed" in resumed.out
         assert ledger(run) == len(server.chat_requests)
-        assert open_run(run).spent_usd() >= server.billed_usd - 1e-9  # what a 500 has cost nobody knows
+        assert open_run(run).spent_usd() >= server.billed_usd - 1e-9  # the cost of a 500 is unknown
         known = [line["cost_usd"] for line in lines(run / "events.jsonl") if line.get("cost_usd") is not None]
         assert sum(known) == pytest.approx(server.billed_usd)
     assert open_run(run).status() == "completed"

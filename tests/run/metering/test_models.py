@@ -1,4 +1,4 @@
-"""Models of a run: the ledger, budgets that hold, what stops a run, and sub-agents."""
+"""Models in runs: the record of exchanges, budgets, errors that stop a run, and sub-agents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def run(agentbench: Any, plugin: Any) -> Run:
-    """Runs the suite with an agent and the told model; gives how the command ended."""
+    """Run the suite with an agent and the scripted model, and return how the command ended."""
     plugin("told", MODELS)
 
     def go(agent: str, *more: str, **options: Any) -> Any:
@@ -41,7 +41,7 @@ def events(*kinds: str) -> list[dict[str, Any]]:
 
 
 def seen() -> list[str]:
-    """What the server saw."""
+    """The exchanges that the server saw."""
     return [line for line in Path("server.log").read_text().splitlines() if line.startswith("exchange")]
 
 
@@ -50,7 +50,7 @@ def ends(records: Any) -> list[tuple[str, str | None, bool]]:
 
 
 def test_every_exchange_is_in_the_ledger_before_it_is_sent(make_task: Any, run: Run, records: Any) -> None:
-    """F21: a call that was tried again has an entry each time, with what it was billed; costs add up in the record."""
+    """F21: each retry of a call has its own entry and bill, and the record has the total cost."""
     make_task()
     done = run("asks", plan="again again ok")
     assert done.code == 0, done.err
@@ -58,7 +58,7 @@ def test_every_exchange_is_in_the_ledger_before_it_is_sent(make_task: Any, run: 
     assert kinds == ["llm_request", "llm_failed", "llm_request", "llm_failed", "llm_request", "llm_response"]
     asked = events("llm_request")
     assert [(line["call"], line["exchange"], line["agent"]) for line in asked] == [(1, n, "asks") for n in (1, 2, 3)]
-    assert all(line["reserved_usd"] > 0.006 for line in asked), "2048 tokens of answer at 3 USD a million, and more"
+    assert all(line["reserved_usd"] > 0.006 for line in asked), "2048 answer tokens at 3 USD per million, and more"
     assert len(seen()) == len(asked)
     (answer,) = events("llm_response")
     assert (answer["served_by"], answer["model"], answer["response_id"]) == ("somebody", "served-1", "gen-1")
@@ -71,14 +71,14 @@ def test_every_exchange_is_in_the_ledger_before_it_is_sent(make_task: Any, run: 
 
 
 def test_what_nobody_knows_counts_as_its_worst_case(make_task: Any, run: Run, records: Any) -> None:
-    """A request that went out and gave no answer may have been billed."""
+    """A request without an answer may have been billed."""
     make_task()
     run("asks", plan="unknown")
     (asked,) = events("llm_request")
     (failed,) = events("llm_failed")
     assert failed["cost_usd"] is None
     assert open_run(only_run()).spent_usd() == asked["reserved_usd"] > 0
-    assert records()[0]["usage"]["cost_usd"] == 0.0, "a record says what is known"
+    assert records()[0]["usage"]["cost_usd"] == 0.0, "the record has only known costs"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_what_nobody_knows_counts_as_its_worst_case(make_task: Any, run: Run, re
 def test_a_cost_that_the_provider_does_not_tell(
     make_task: Any, run: Run, records: Any, tokens: int, price: float, known: float | None, spent: float | str
 ) -> None:
-    """Its tokens are priced; where that cannot be done, the worst case counts. It is never taken for nothing."""
+    """It is computed from tokens and prices, or else the worst case counts, but never zero."""
     make_task()
     run("asks", price=price, cost=-1, tokens=tokens)
     (asked,) = events("llm_request")
@@ -104,7 +104,7 @@ def test_a_cost_that_the_provider_does_not_tell(
 
 
 def test_a_limit_holds_without_costs_from_the_provider(make_task: Any, run: Run) -> None:
-    """Prices and worst cases stop the run where it would go over."""
+    """Prices and worst cases stop the run before it exceeds the limit."""
     for number in range(3):
         make_task(f"t{number}")
     done = run("asks", "--max-cost-usd", "0.013", cost=-1, tokens=0)
@@ -114,7 +114,7 @@ def test_a_limit_holds_without_costs_from_the_provider(make_task: Any, run: Run)
 
 
 def test_preflight_is_asked_once_with_what_attempts_will_ask_for(make_task: Any, run: Run) -> None:
-    """What it says is in run.json, and its warning is heard; at the end the provider is closed."""
+    """run.json has its facts, its warning is printed, and the provider is closed at the end."""
     make_task("one")
     make_task("two")
     done = run("asks", "--workers", "3")
@@ -126,7 +126,7 @@ def test_preflight_is_asked_once_with_what_attempts_will_ask_for(make_task: Any,
 
 
 def test_a_run_costs_no_more_than_it_may(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
-    """It stops before the call that could go over; what is left is made once there is more money."""
+    """It stops before a call that could exceed the limit, and can be resumed with a higher one."""
     for name in ("one", "two", "three"):
         make_task(name)
     done = run("asks", "--max-cost-usd", "0.03")
@@ -139,7 +139,7 @@ def test_a_run_costs_no_more_than_it_may(make_task: Any, run: Run, records: Any,
     directory = str(only_run())
     assert f"--resume {directory} --allow-unisolated" in done.err
     again = agentbench("run", "--resume", directory, "--allow-unisolated")
-    assert again.code == 4, "the same limit: nothing more may be spent"
+    assert again.code == 4, "the limit is unchanged, so the run must stop again"
     assert len(seen()) == 2
     more = agentbench("run", "--resume", directory, "--allow-unisolated", "--max-cost-usd", "0.05")
     assert more.code == 0, more.err
@@ -149,7 +149,7 @@ def test_a_run_costs_no_more_than_it_may(make_task: Any, run: Run, records: Any,
 
 
 def test_attempts_at_once_do_not_overshoot_together(make_task: Any, run: Run) -> None:
-    """Each holds back its worst case; while others may give some back, a call waits instead of ending the run."""
+    """Each reserves its worst case; a call waits if others may release some, instead of ending the run."""
     for number in range(6):
         make_task(f"t{number}")
     done = run("asks", "--workers", "6", "--max-cost-usd", "0.065", "--set", "llm.wait=0.3")
@@ -160,7 +160,7 @@ def test_attempts_at_once_do_not_overshoot_together(make_task: Any, run: Run) ->
 
 
 def test_a_killed_run_pays_for_what_it_had_sent(make_task: Any, run: Run, agentbench: Any) -> None:
-    """F21: the harness dies between request and answer: the worst case counts when the run is resumed."""
+    """F21: if the harness dies between request and answer, the worst case counts after a resume."""
     make_task()
     flags = ("--agent", "asks", *FLAGS, "--set", "llm.cost=0.01", "--max-cost-usd", "0.03")
     run_once = ("run", "--suite", "mini", *flags)
@@ -176,12 +176,12 @@ def test_a_killed_run_pays_for_what_it_had_sent(make_task: Any, run: Run, agentb
         for path in Path("artifacts/runs").glob("*"):
             _remove(path)
         Path("server.log").unlink(missing_ok=True)
-    assert total, "no step lay between a request and its answer"
+    assert total, "no crash was between a request and its answer"
     before = open_run(only_run()).spent_usd()
     assert before > 0
     agentbench("run", "--resume", str(only_run()), "--allow-unisolated")
     sent = len(seen())
-    assert len(events("llm_request")) == sent, "the ledger has every call that the server saw"
+    assert len(events("llm_request")) == sent, "calls and recorded requests differ"
     assert open_run(only_run()).spent_usd() <= 0.03
 
 
@@ -202,7 +202,7 @@ def _remove(path: Path) -> None:
 
 
 def test_a_limit_in_dollars_needs_a_price(make_task: Any, run: Run) -> None:
-    """Before anything is recorded."""
+    """The error comes before anything is recorded."""
     make_task()
     for flags in (("--max-cost-usd", "1"), ("--set", "limits.max_cost_usd=1")):
         done = run("asks", "--set", "llm.price=-1", *flags)
@@ -215,7 +215,7 @@ def test_a_limit_in_dollars_needs_a_price(make_task: Any, run: Run) -> None:
     ("limit", "calls"), [("limits.max_cost_usd=0.02", 2), ("limits.max_tokens=5000", 27), ("limits.max_steps=2", 3)]
 )
 def test_an_attempt_uses_no_more_than_it_may(make_task: Any, run: Run, records: Any, limit: str, calls: int) -> None:
-    """Money, tokens and steps; the end is the agent's own, and what it changed before is judged."""
+    """Cost, tokens and steps; exceeding them ends the agent, and its earlier changes are scored."""
     make_task()
     Path("times").write_text("40")
     done = run("asks", "--set", limit)
@@ -223,12 +223,12 @@ def test_an_attempt_uses_no_more_than_it_may(make_task: Any, run: Run, records: 
     (record,) = records()
     assert record["outcome"] in ("out_of_budget", "out_of_steps")
     assert record["scored"]
-    assert record["result"]["passed"], "the first answer had fixed it"
+    assert record["result"]["passed"], "the first answer fixes the task"
     assert len(seen()) <= calls
 
 
 def test_a_key_that_is_refused_stops_the_run(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
-    """F20: no further attempt begins, none is scored as failed, and the run can be resumed."""
+    """F20: no further attempt starts, none is scored as failed, and the run can be resumed."""
     for name in ("one", "three", "two"):
         make_task(name)
     done = run("asks", plan="ok stop")
@@ -245,7 +245,7 @@ def test_a_key_that_is_refused_stops_the_run(make_task: Any, run: Run, records: 
 
 
 def test_an_outage_costs_attempts_and_not_the_run(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
-    """F19: what it hit is missing, the run goes on, and resuming completes it."""
+    """F19: affected attempts are unscored, the run continues, and resuming completes it."""
     for name in ("one", "three", "two"):
         make_task(name)
     assert run("asks", plan="ok fail ok").code == 0
@@ -255,7 +255,7 @@ def test_an_outage_costs_attempts_and_not_the_run(make_task: Any, run: Run, reco
 
 
 def test_a_sub_agent_works_from_its_share(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
-    """Its own end is its parent's to handle; everything it used counts above; events and lines name it."""
+    """The parent handles its end, its usage counts for the parent, and events and output name it."""
     make_task()
     done = run("delegates")
     assert done.code == 0, done.err
@@ -268,7 +268,7 @@ def test_a_sub_agent_works_from_its_share(make_task: Any, run: Run, records: Any
         ("delegates", "poor-1", "poor", 1),
     ]
     assert [e["agent"] for e in events("llm_request")] == ["helper-1", "delegates"]
-    assert record["usage"]["steps"] == 2, "one refused call of the helper, one call of its parent"
+    assert record["usage"]["steps"] == 2, "one refused call of the helper and one call of its parent"
     assert record["usage"]["llm_calls"] == 2
     shown = agentbench("runs", "show", str(only_run())).out
     assert (
@@ -286,14 +286,14 @@ def test_a_sub_agent_works_from_its_share(make_task: Any, run: Run, records: Any
 
 
 def test_an_agent_may_look_at_its_budget_itself(make_task: Any, run: Run, records: Any) -> None:
-    """What that raises, and the agent lets pass, is its end by steps and no mistake of its."""
+    """If it does not catch the exception, it ended by steps and not by an error."""
     make_task()
     run("looks", "--max-steps", "3")
     assert ends(records) == [("out_of_steps", "AGENT_GAVE_UP", True)]
 
 
 def test_a_call_that_could_not_be_read_is_answered_and_not_made(make_task: Any, run: Run, records: Any) -> None:
-    """It costs a step, and the model can do better."""
+    """It costs a step, and the model can retry."""
     make_task()
     run("malformed")
     (record,) = records()
@@ -301,7 +301,7 @@ def test_a_call_that_could_not_be_read_is_answered_and_not_made(make_task: Any, 
 
 
 def test_a_replay_asks_nobody(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
-    """The same calls, changes and verdicts, marked, at no cost; asking more than was asked stops the attempt."""
+    """Calls, changes and verdicts are the same, marked as replayed and free; an additional call ends the attempt."""
     make_task("one")
     make_task("two")
     assert run("asks").code == 0
@@ -326,7 +326,7 @@ def test_a_replay_asks_nobody(make_task: Any, run: Run, records: Any, agentbench
 
 
 def test_a_replay_says_what_differs(make_task: Any, run: Run, agentbench: Any) -> None:
-    """One word of a prompt, in a diff that a person can read."""
+    """A changed word of a prompt is shown in a readable diff."""
     make_task()
     run("asks")
     Path("word").write_text("hello")
@@ -339,7 +339,7 @@ def test_a_replay_says_what_differs(make_task: Any, run: Run, agentbench: Any) -
 
 
 def test_what_cannot_be_replayed(make_task: Any, run: Run, agentbench: Any) -> None:
-    """A run without a model, and no run at all."""
+    """A run without a model, and a directory that does not exist."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted")
     done = agentbench("replay", str(only_run()), "--allow-unisolated")
@@ -353,7 +353,7 @@ def test_what_cannot_be_replayed(make_task: Any, run: Run, agentbench: Any) -> N
 
 
 def test_names_and_presets(make_task: Any, agentbench: Any) -> None:
-    """`llm_v0` is baseline's old name; a preset gives settings and another name, and says where they come from."""
+    """`llm_v0` is an alias of baseline; a preset sets model name and settings, and is their origin."""
     Path("configs").mkdir()
     Path("configs/models.yaml").write_text(
         "version: '7'\nmodels:\n  short: {model: {name: long/name, temperature: 0.3, max_tokens: 99}}\n"

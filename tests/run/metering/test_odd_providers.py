@@ -1,4 +1,4 @@
-"""Providers of models that do what they should not: nothing of it is the agent's, and no limit gives way."""
+"""Faulty model providers: their errors are not the agent's, and limits hold."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def run(agentbench: Any, plugin: Any) -> Run:
-    """Runs the suite with an agent and a provider that does something."""
+    """Run the suite with an agent and a provider with the given behaviour."""
     plugin("odd", ODD)
 
     def go(does: str, *more: str, agent: str = "asks") -> Any:
@@ -149,7 +149,7 @@ def lines(kind: str) -> list[dict[str, Any]]:
     "does", ["exits", "is interrupted", "has no time", "has no budget", "waits for ever", "waits backwards"]
 )
 def test_what_a_provider_raises_is_infrastructure(make_task: Any, run: Run, records: Any, does: str) -> None:
-    """Whatever it is: the attempt is missing, the others go on, and the run's own deadlines stand."""
+    """The attempt is unscored, others continue, and deadlines of the run hold."""
     make_task("one")
     make_task("two")
     done = run(does)
@@ -158,7 +158,7 @@ def test_what_a_provider_raises_is_infrastructure(make_task: Any, run: Run, reco
 
 
 def test_an_exchange_is_settled_once(make_task: Any, run: Run, records: Any) -> None:
-    """A provider that says that it failed, and answers all the same, breaks no limit: the answer does not count."""
+    """If a provider reports a failure and then answers, the answer does not count and limits hold."""
     for number in range(8):
         make_task(f"t{number}")
     done = run("fails and answers", "--max-cost-usd", "0.02")
@@ -169,7 +169,7 @@ def test_an_exchange_is_settled_once(make_task: Any, run: Run, records: Any) -> 
 
 
 def test_an_answer_of_unknown_cost_counts_as_the_worst(make_task: Any, run: Run, records: Any) -> None:
-    """Against the run's money and against the attempt's tokens."""
+    """It counts against the run's cost limit and the attempt's tokens."""
     for number in range(5):
         make_task(f"t{number}")
     done = run("says nothing of the cost", "--max-cost-usd", "0.02")
@@ -182,7 +182,7 @@ def test_an_answer_of_unknown_cost_counts_as_the_worst(make_task: Any, run: Run,
 
 
 def test_an_answer_of_less_than_nothing_cannot_be_asked_for(make_task: Any, run: Run, records: Any) -> None:
-    """It would be a negative reservation, and a limit that never ends."""
+    """Its reservation would be negative, so that limits would never be reached."""
     make_task()
     run("fine", "--max-cost-usd", "0.02", agent="wants")
     assert [r["outcome"] for r in records()] == ["agent_error"]
@@ -190,7 +190,7 @@ def test_an_answer_of_less_than_nothing_cannot_be_asked_for(make_task: Any, run:
 
 
 def test_another_model_cannot_be_asked(make_task: Any, run: Run, records: Any) -> None:
-    """Its price would be another one, and the record would name the wrong model."""
+    """It has another price, and the record would name the wrong model."""
     make_task()
     run("fine", agent="other")
     assert [r["outcome"] for r in records()] == ["agent_error"]
@@ -198,7 +198,7 @@ def test_another_model_cannot_be_asked(make_task: Any, run: Run, records: Any) -
 
 
 def test_after_the_provider_failed_nothing_more_is_asked(make_task: Any, run: Run, records: Any) -> None:
-    """The attempt is missing already: further calls would only cost."""
+    """The attempt is unscored anyway, so more calls would only cost money."""
     make_task()
     run("exits", agent="insists")
     assert [r["outcome"] for r in records()] == ["llm_error"]
@@ -206,7 +206,7 @@ def test_after_the_provider_failed_nothing_more_is_asked(make_task: Any, run: Ru
 
 
 def test_a_provider_that_never_returns_costs_its_attempt_and_no_other(make_task: Any, run: Run, records: Any) -> None:
-    """Its money is settled as the worst case, and the next attempts do not wait for it."""
+    """The worst case is charged, and the next attempts do not wait for it."""
     make_task("one")
     make_task("two")
     done = run("hangs", "--max-cost-usd", "0.02", "--set", "limits.timeout_sec=2")
@@ -218,9 +218,9 @@ def test_a_provider_that_never_returns_costs_its_attempt_and_no_other(make_task:
 
 
 def test_what_comes_late_changes_no_evidence(make_task: Any, run: Run, records: Any) -> None:
-    """An answer after the record has been made is in no file."""
+    """An answer after the record was written is in no file."""
     make_task("one")
-    others = set(threading.enumerate())  # such as those of a provider that never returns
+    others = set(threading.enumerate())  # such as those of providers that never return
     run("late", "--set", "limits.timeout_sec=2")
     before = {path: path.read_bytes() for path in only_run().rglob("*") if path.is_file()}
     Path("late").touch()
@@ -232,7 +232,7 @@ def test_what_comes_late_changes_no_evidence(make_task: Any, run: Run, records: 
 
 
 def test_waiting_for_the_runs_money_is_nobodys_fault(make_task: Any, run: Run, records: Any) -> None:
-    """It takes longer than the attempt's own time, which does not count meanwhile."""
+    """Time spent waiting for other attempts' reservations does not count."""
     for number in range(8):
         make_task(f"t{number}")
     done = run("slow", "--workers", "8", "--max-cost-usd", "0.012", "--set", "limits.timeout_sec=4")
@@ -242,7 +242,7 @@ def test_waiting_for_the_runs_money_is_nobodys_fault(make_task: Any, run: Run, r
 
 
 def test_sub_agents_at_once_wait_for_one_another(make_task: Any, run: Run, records: Any) -> None:
-    """Their worst cases do not fit together, one after the other they do."""
+    """Their worst cases exceed the budget together, but not one after another."""
     make_task()
     run("fine", "--set", "limits.max_tokens=5000", agent="crowd")
     assert [r["outcome"] for r in records()] == ["completed"]
@@ -250,9 +250,9 @@ def test_sub_agents_at_once_wait_for_one_another(make_task: Any, run: Run, recor
 
 
 def test_variants_have_windows_of_their_own(make_task: Any, run: Run, agentbench: Any) -> None:
-    """What a variant says of its model is not another one's."""
+    """A variant's model settings do not affect other variants."""
     make_task()
-    run("fine")  # to have the plugin
+    run("fine")  # to install the plugin
     for name, tokens in (("small", 1000), ("large", 99_000)):
         Path(f"{name}.yaml").write_text(
             f"agent: asks\nllm: {{name: odd, window: 0}}\nmodel: {{name: m, context_tokens: {tokens}}}\n"
@@ -265,7 +265,7 @@ def test_variants_have_windows_of_their_own(make_task: Any, run: Run, agentbench
 
 
 def test_a_provider_that_fails_before_and_after(make_task: Any, run: Run, records: Any) -> None:
-    """Before a run it is a plugin that cannot be used; after it the results are safe."""
+    """In the preflight it is an unusable plugin; after the run, results are kept."""
     make_task()
     refused = run("says nothing of the model")
     assert refused.code == 2
@@ -277,7 +277,7 @@ def test_a_provider_that_fails_before_and_after(make_task: Any, run: Run, record
 
 
 def test_another_window_is_told_before_a_resume(make_task: Any, run: Run, agentbench: Any) -> None:
-    """Agents heed it, so results can depend on it."""
+    """Results can depend on the window, so a change is refused."""
     make_task("one")
     make_task("two")
     run("exits")
@@ -287,7 +287,7 @@ def test_another_window_is_told_before_a_resume(make_task: Any, run: Run, agentb
 
 
 def test_no_limit_in_dollars_is_no_limit_for_what_costs_nothing(make_task: Any, agentbench: Any, plugin: Any) -> None:
-    """A free model may be asked with a limit of 0."""
+    """A free model can be used with a limit of 0."""
     plugin(
         "odd",
         ODD.replace(
@@ -304,7 +304,7 @@ def test_no_limit_in_dollars_is_no_limit_for_what_costs_nothing(make_task: Any, 
 def test_a_secret_in_an_error_is_not_on_the_screen(
     make_task: Any, agentbench: Any, plugin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Logs of CI are read by many. What an option `..._env` names is a secret, whatever it is called."""
+    """CI logs are public. Variables named by options `..._env` are secrets, whatever their names."""
     monkeypatch.setenv("ENTRANCE", "sk-this-is-very-secret")
     plugin(
         "odd", ODD.replace('raise SystemExit("no")', 'raise LLMError("401 for sk-this-is-very-secret", stops_run=True)')
