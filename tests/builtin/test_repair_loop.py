@@ -73,7 +73,7 @@ def ran(double: ContextDouble) -> list[str]:
     return names
 
 
-def told(double: ContextDouble) -> list[str]:
+def loop_messages(double: ContextDouble) -> list[str]:
     """Return the messages of the loop to the model, up to its last request."""
     return [message.content for message in double.last_messages[2:] if message.role == "user"]
 
@@ -103,7 +103,7 @@ def test_looking_costs_nothing(make: Make) -> None:
     with make([calls(*LOOKS, BAD), ToolCall(tool="no_such_tool", arguments={}), "Hm.", "Hm."]) as double:
         assert repaired(double).message == "the model stopped calling tools while the command fails"
         assert ran(double).count("again") == 1
-        assert told(double) == [f"`{FAILING_COMMAND}` does not pass yet. Continue with a tool call."]
+        assert loop_messages(double) == [f"`{FAILING_COMMAND}` does not pass yet. Continue with a tool call."]
 
 
 def test_a_command_that_only_looked_is_no_change(make: Make) -> None:
@@ -112,7 +112,7 @@ def test_a_command_that_only_looked_is_no_change(make: Make) -> None:
     with make([*looks, PATCH]) as double:
         assert repaired(double, same_failure=2).ended == "completed"
         assert ran(double) == ["again", *["run", "again"] * 4, "apply_patch", "again"]
-        assert told(double) == []
+        assert loop_messages(double) == []
 
 
 def test_what_the_model_has_run_itself_is_not_run_again(make: Make) -> None:
@@ -121,7 +121,7 @@ def test_what_the_model_has_run_itself_is_not_run_again(make: Make) -> None:
     with make([own, calls(returns("7"), own), calls(own, returns("left + right", "7"))]) as double:
         assert repaired(double).ended == "completed"
         assert ran(double) == ["again", "again", "apply_patch", "again", "again", "apply_patch", "again"]
-        assert told(double) == []
+        assert loop_messages(double) == []
     with make([calls(PATCH, own)]) as double:
         assert repaired(double).ended == "completed"
         assert len(ran(double)) == 3
@@ -162,7 +162,7 @@ def test_what_the_model_is_told(make: Make) -> None:
     odd = runs("sed -i 's/return 7/raise KeyError/' adding.py")
     with make([returns("7"), odd, says("", finish="length"), "Hm."]) as double:
         repaired(double)
-        first, second, third = told(double)
+        first, second, third = loop_messages(double)
     assert first.startswith(f"`{FAILING_COMMAND}` still fails with this change. Output:\n\n")
     assert "7 != 5" in first
     assert second.startswith(f"`{FAILING_COMMAND}` now fails in a different way. Output:\n\n")
@@ -179,7 +179,7 @@ def test_output_that_was_told_is_dropped_when_it_is_old(make: Make) -> None:
     with make([*changes, "Hm.", "Hm."], failing_command=noisy, facts=facts) as double:
         result = repaired(double)
         assert result.message == "the model stopped calling tools while the command fails"
-        said = [message for message in told(double) if "with this change" in message]
+        said = [message for message in loop_messages(double) if "with this change" in message]
     assert len(said) == len(changes)
     assert "dropped: the conversation grew too long" in said[0]
     assert "line 111 " in said[-1]
@@ -238,7 +238,7 @@ def test_without_the_tool_run(make: Make) -> None:
     tools = [tool for tool in builtin_tools() if tool.spec.name != "run"]
     with make([PATCH, BAD, "I am done."], tools=tools) as double:
         result = repaired(double)
-        assert told(double) == [
+        assert loop_messages(double) == [
             "The command cannot be run here, so it is not rerun after your changes. "
             "When you are done, say so in a message without a tool call."
         ]
@@ -252,7 +252,7 @@ def test_what_passes_from_the_start_is_not_said_to_fail(make: Make, finish: Any)
     """Hidden tests decide, so the model says when it is done, and is never told that the command fails."""
     with make([PATCH, says("", finish=finish), says("", finish=finish)], failing_command="true") as double:
         result = repaired(double)
-        opening, passes, further = told(double)
+        opening, passes, further = loop_messages(double)
     assert opening == (
         "`true` already passes: hidden tests decide whether the task is solved. "
         "When you are done, say so in a message without a tool call."
@@ -272,10 +272,10 @@ def test_what_passed_from_the_start_and_was_broken(make: Make) -> None:
     command = "grep -q 'left - right' adding.py"
     with make([PATCH, "Done.", returns("left - right", "left + right"), "Done."], failing_command=command) as double:
         result = repaired(double)
-        _, broken, doubted, mended = told(double)
+        _, broken, rejected, fixed = loop_messages(double)
     assert broken.startswith(f"`{command}` fails with this change.")
-    assert doubted == f"`{command}` no longer passes. Continue with a tool call."
-    assert mended.startswith(f"`{command}` passes with this change.")
+    assert rejected == f"`{command}` no longer passes. Continue with a tool call."
+    assert fixed.startswith(f"`{command}` passes with this change.")
     assert (result.ended, result.message) == ("completed", "Done.")
 
 

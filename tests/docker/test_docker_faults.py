@@ -477,7 +477,7 @@ def test_containers_of_a_killed_harness_stop_at_once_and_the_next_start_removes_
 # --- F09: no daemon, or not one that can be used -----------------------------------------------------------------
 
 
-def told(done: Any, *words: str) -> None:
+def check_refused(done: Any, *words: str) -> None:
     """Check that a run was refused: exit code 3, a reason with a remedy, and nothing recorded."""
     assert done.code == 3, done.err
     for word in words:
@@ -501,7 +501,7 @@ def test_no_daemon(
     """F09: ``run`` exits with 3 and records nothing, ``doctor`` warns, and both name the remedy."""
     monkeypatch.setenv("DOCKER_HOST", host)
     make_task()
-    told(agentbench("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "docker"), *words)
+    check_refused(agentbench("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "docker"), *words)
     check = sandbox_check(agentbench)
     assert check["status"] == "warning"
     for word in words:
@@ -520,7 +520,7 @@ def test_a_remote_daemon(engine: Engine, make_task: Any, agentbench: Any, monkey
         monkeypatch.setenv("DOCKER_HOST", host)
         make_task()
         words = (f"the Docker engine at {host} is remote", "unset DOCKER_HOST")
-        told(agentbench("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "docker"), *words)
+        check_refused(agentbench("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "docker"), *words)
         check = sandbox_check(agentbench)
     assert check["status"] == "warning"
     assert words[0] in check["detail"]
@@ -584,7 +584,7 @@ def test_an_absent_image(engine: Engine, make_task: Any, agentbench: Any, image:
     """F09: it is detected before anything is recorded, whether we build the image or it must be pulled."""
     make_task(environment={"docker_image": image})
     command = ("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "docker", "--set", "sandbox.pull=never")
-    told(agentbench(*command), *words)
+    check_refused(agentbench(*command), *words)
 
 
 @pytest.mark.parametrize(
@@ -601,4 +601,4 @@ def test_settings_that_the_engine_cannot_meet(
     """F09, F33: options that name missing things are detected before anything is recorded."""
     make_task()
     command = ("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "docker", "--set", f"sandbox.{setting}")
-    told(agentbench(*command), *words)
+    check_refused(agentbench(*command), *words)

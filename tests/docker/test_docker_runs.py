@@ -148,7 +148,7 @@ def test_an_agent_that_fills_the_disk(attempt: Attempt) -> None:
 # --- faults by others --------------------------------------------------------------------------------------------
 
 
-def _meanwhile(work: Callable[[], None]) -> threading.Thread:
+def _in_background(work: Callable[[], None]) -> threading.Thread:
     thread = threading.Thread(target=work)
     thread.start()
     return thread
@@ -162,7 +162,7 @@ def test_a_container_that_somebody_removes(attempt: Attempt, temporary: Path, ph
     def remove() -> None:
         subprocess.run(["docker", "rm", "--force", running(temporary, "sleep 7.31")], check=True, capture_output=True)
 
-    thread = _meanwhile(remove)
+    thread = _in_background(remove)
     done = attempt(FIX if phase == "score" else f"{FIX}; sleep 7.31", validation=slow)
     thread.join()
     assert done.verdict == (False, False, "SANDBOX_ERROR")

@@ -24,7 +24,7 @@ its output, including standard error; ``...`` stands for any text within a line,
 Without such lines the output is not compared. A command must exit with 0, unless the next one is ``echo $?``. One that
 ends in `` &`` runs in the background until the end of the page; the page continues when the shown output has appeared.
 Whatever differs between runs (times, paths, run ids, column widths) is normalized before the comparison: see
-:func:`settled`.
+:func:`normalized`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Block:
     text: str
     line: int
     file: str = ""
-    there: bool = False
+    existing: bool = False
     """Whether the file exists already, and the block is its expected content."""
 
 
@@ -97,7 +97,7 @@ def blocks(page: Path) -> list[Block]:
                 text=fence[2],
                 line=text.count("\n", 0, fence.start()) + 2,
                 file=named[1] if named else "",
-                there=bool(named and named[2]),
+                existing=bool(named and named[2]),
             )
         )
     return found
@@ -161,53 +161,53 @@ def run_page(
         for block in blocks(page):
             where = f"{page.name}:{block.line}"
             if block.language == "console":
-                _type(shell, list(commands(block)), page.name, instead or {}, seconds)
-            elif block.file and block.there:
-                said = (shell.directory() / block.file).read_text(encoding="utf-8")
-                assert alike(block.text, said), _differs(where, block.file, block.text, said)
+                _run_commands(shell, list(commands(block)), page.name, instead or {}, seconds)
+            elif block.file and block.existing:
+                actual = (shell.directory() / block.file).read_text(encoding="utf-8")
+                assert matches(block.text, actual), _differs(where, block.file, block.text, actual)
             elif block.file:
                 file = shell.directory() / block.file
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(_put(block.text, instead or {}), encoding="utf-8")
+                file.write_text(_replace(block.text, instead or {}), encoding="utf-8")
 
 
-def _type(shell: Shell, typed: list[Command], page: str, instead: Mapping[str, str], seconds: float) -> None:
+def _run_commands(shell: Shell, typed: list[Command], page: str, instead: Mapping[str, str], seconds: float) -> None:
     for command, following in zip(typed, [*typed[1:], None], strict=True):
-        words = _put(command.typed, instead)
-        shown = None if command.shown is None else _put(command.shown, instead)
+        words = _replace(command.typed, instead)
+        shown = None if command.shown is None else _replace(command.shown, instead)
         where = f"{page}:{command.line}"
         if command.in_background:
-            said = shell.begin(words, shown or "...", seconds)
-            assert alike(f"{shown or ''}\n...", said), _differs(where, words, shown or "", said)
+            actual = shell.begin(words, shown or "...", seconds)
+            assert matches(f"{shown or ''}\n...", actual), _differs(where, words, shown or "", actual)
             continue
-        code, said = shell.run(words, seconds)
+        code, actual = shell.run(words, seconds)
         asked = following is not None and following.typed == "echo $?"
-        assert code == 0 or asked, f"{where}: {words}\nended with {code}:\n{said}"
-        assert shown is None or alike(shown, said), _differs(where, words, shown, said)
+        assert code == 0 or asked, f"{where}: {words}\nended with {code}:\n{actual}"
+        assert shown is None or matches(shown, actual), _differs(where, words, shown, actual)
 
 
-def _put(text: str, instead: Mapping[str, str]) -> str:
+def _replace(text: str, instead: Mapping[str, str]) -> str:
     for word, other in instead.items():
         text = text.replace(word, other)
     return text
 
 
-def _differs(where: str, what: str, shown: str, said: str) -> str:
-    return f"{where}: {what}\n--- the page says\n{shown}\n--- it says\n{said}"
+def _differs(where: str, what: str, shown: str, actual: str) -> str:
+    return f"{where}: {what}\n--- expected\n{shown}\n--- actual\n{actual}"
 
 
-def alike(shown: str, said: str) -> bool:
+def matches(shown: str, actual: str) -> bool:
     """Whether the output matches the page, in which ``...`` stands for any text."""
-    pattern = re.escape(f"\n{settled(shown)}\n")
+    pattern = re.escape(f"\n{normalized(shown)}\n")
     # An ellipsis alone on a line stands for any lines, none included.
     several = re.escape(_ANY_LINES)
     while several in pattern:
         pattern = pattern.replace(several, r"\n(?:.*\n)*?", 1)
     pattern = pattern.replace(re.escape("..."), ".*?")
-    return re.fullmatch(pattern, f"\n{settled(said)}\n") is not None
+    return re.fullmatch(pattern, f"\n{normalized(actual)}\n") is not None
 
 
-_SETTLED = (
+_NORMALIZED = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\+0000(?:-\d+)?(?=__)"), "TIME"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)?"), "TIME"),
     (re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{24}\b"), "ULID"),
@@ -223,9 +223,9 @@ _SETTLED = (
 )
 
 
-def settled(text: str) -> str:
+def normalized(text: str) -> str:
     """Replace what differs between two equal runs, and remove empty lines."""
-    for pattern, instead in _SETTLED:
+    for pattern, instead in _NORMALIZED:
         text = pattern.sub(instead, text)
     return text.strip()
 
@@ -272,9 +272,9 @@ class Shell:
         self._ask(f"{{ {typed.removesuffix(' &')}\n}} >{shlex.quote(str(output))} 2>&1 </dev/null &\necho $!", seconds)
         end = time.monotonic() + seconds
         while True:
-            said = output.read_text(encoding="utf-8") if output.exists() else ""
-            if alike(f"{until}\n...", said) or time.monotonic() > end:
-                return said
+            actual = output.read_text(encoding="utf-8") if output.exists() else ""
+            if matches(f"{until}\n...", actual) or time.monotonic() > end:
+                return actual
             time.sleep(0.05)
 
     def directory(self) -> Path:

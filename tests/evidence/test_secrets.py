@@ -81,7 +81,7 @@ LEAKY = """
 """
 
 
-def disguised(secret: str) -> Iterator[str]:
+def encodings(secret: str) -> Iterator[str]:
     """Encodings of a secret as programs print them."""
     raw = secret.encode()
     encoded = base64.b64encode(b"user:" + raw + b":rest").decode()
@@ -100,7 +100,7 @@ def disguised(secret: str) -> Iterator[str]:
     yield json.dumps("\n".join(textwrap.wrap(encoded, 20)))
 
 
-def telltales(secret: str) -> set[bytes]:
+def fragments(secret: str) -> set[bytes]:
     """Eight consecutive bytes of the secret, or twelve of one of its encodings."""
     raw = secret.encode()
     parts = {raw[at : at + 8] for at in range(len(raw) - 7)}
@@ -147,7 +147,7 @@ def run(
     monkeypatch.setenv("SOME_API_KEY", FOUND)
     monkeypatch.setenv("PLAIN_NAME", NAMED)
     plugin("leaky", LEAKY)
-    keys = "\n".join([*disguised(FOUND), *disguised(NAMED), TOKEN, PRIVATE, json.dumps(PRIVATE), ""])
+    keys = "\n".join([*encodings(FOUND), *encodings(NAMED), TOKEN, PRIVATE, json.dumps(PRIVATE), ""])
     flood = f"python3 flood.py {NAMED} {1 << 19}; python3 flood.py {NAMED} {1 << 19} >&2"
     make_task(
         files={"app.txt": "broken\n", "keys.txt": keys, "flood.py": FLOOD, ".gitignore": f"{NAMED}\n"},
@@ -170,8 +170,8 @@ def run(
 
 def test_no_secret_is_in_a_run_directory_nor_on_the_console(run: Run) -> None:
     """H32: names and contents of all files have no secret: not whole, not encoded, and no part of it at a cut."""
-    they_came_everywhere(run)
-    parts = [*telltales(FOUND), *telltales(NAMED), TOKEN[4:20].encode(), BODY[8:24].encode()]
+    check_marks(run)
+    parts = [*fragments(FOUND), *fragments(NAMED), TOKEN[4:20].encode(), BODY[8:24].encode()]
     search = ahocorasick_rs.BytesAhoCorasick(parts)
     found = [
         f"{place}: {parts[hit]!r}" for place, data in run.places() for hit, _, _ in search.find_matches_as_indexes(data)
@@ -179,9 +179,9 @@ def test_no_secret_is_in_a_run_directory_nor_on_the_console(run: Run) -> None:
     assert not found, "\n".join(found[:20])
 
 
-def they_came_everywhere(run: Run) -> None:
+def check_marks(run: Run) -> None:
     """Check that secrets reached every place, by the number of redaction marks."""
-    forms = len(list(disguised(FOUND)))
+    forms = len(list(encodings(FOUND)))
     conversation = run.read("tasks/one/agent/tool_calls.jsonl")
     texts = ["logs/setup_stdout_full.txt", "logs/setup_stderr_full.txt", "logs/failing_stdout.txt", "repo/keys.txt"]
     texts += ["repo/copy.txt", "diffs/final.patch", "logs/passing_stdout.txt", "logs/passing_stderr_full.txt"]

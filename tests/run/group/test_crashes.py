@@ -41,7 +41,7 @@ class Command:
     """A running command, which is killed at the end of the ``with`` block."""
 
     process: ForkServerProcess
-    said: Path
+    output: Path
 
     def __enter__(self) -> Command:
         return self
@@ -54,7 +54,7 @@ class Command:
         """Wait for the command; return its exit code and output."""
         self.process.join(120)
         assert self.process.exitcode is not None, "the command did not end"
-        return self.process.exitcode, self.said.read_text()
+        return self.process.exitcode, self.output.read_text()
 
 
 @attrs.frozen
@@ -68,9 +68,9 @@ class Trial:
         """Start the command."""
         (self.place / "tmp").mkdir(parents=True, exist_ok=True)
         own = {"TMPDIR": str(self.place / "tmp"), "XDG_CACHE_HOME": str(self.place / "cache")}
-        said = self.place / "said.txt"
-        said.touch()
-        return Command(begin(self.place, ("run", *arguments), said, os.environ | own, crash_at), said)
+        output = self.place / "said.txt"
+        output.touch()
+        return Command(begin(self.place, ("run", *arguments), output, os.environ | own, crash_at), output)
 
     def begin(self, crash_at: str = "", workers: str = "1") -> Command:
         """Start the run, always with the same plan."""
@@ -187,11 +187,11 @@ def test_a_kill_at_every_step(new_trial: Callable[..., Trial], whole: Trial) -> 
     def crash(number: int) -> bool:
         trial = new_trial(f"step-{number}")
         with trial.begin(crash_at=f"{number}{'+' if number % 2 else ''}") as command:
-            code, said = command.end()
+            code, output = command.end()
         if code == 0:
             trial.check(expected)
             return False
-        assert code == KILLED, said
+        assert code == KILLED, output
         assert trial.survivors() == []
         runs = list((trial.place / "artifacts/runs").glob("*"))
         if not [path for path in runs if (path / "run.json").exists()]:
@@ -213,9 +213,9 @@ def test_a_kill_at_every_step_of_a_resumption(new_trial: Callable[..., Trial], w
         trial = new_trial(f"again-{number}")
         with trial.begin(crash_at=f"{steps // 2}+") as command:
             assert command.end()[0] == KILLED
-        code, said = trial.resume(crash_at=f"{number}{'+' if number % 2 else ''}")
+        code, output = trial.resume(crash_at=f"{number}{'+' if number % 2 else ''}")
         if code == 0:
-            assert "dropped an incomplete last line" in said
+            assert "dropped an incomplete last line" in output
         else:
             assert code == KILLED
             assert trial.resume()[0] == 0

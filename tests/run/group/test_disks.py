@@ -51,7 +51,7 @@ NOISY = """
 
 
 @attrs.frozen
-class Said:
+class Output:
     """Output of a script."""
 
     out: str
@@ -59,18 +59,18 @@ class Said:
 
 
 @pytest.fixture
-def script(plugin: Any) -> Callable[[str], Said]:
+def script(plugin: Any) -> Callable[[str], Output]:
     """Run shell commands in a separate mount namespace; ``$RUN`` starts a run, ``$AB`` is the command."""
     site = plugin("noisy", NOISY)
     as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
     ab = Path(sys.executable).parent / "agentbench"
     own = {"PYTHONPATH": str(site), "AB": str(ab), "RUN": f"{ab} run --suite mini --workers 1"}
 
-    def run(text: str) -> Said:
+    def run(text: str) -> Output:
         command = ["unshare", *as_root, "--mount", "sh", "-uc", text]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ | own)
         assert done.returncode == 0, done.stderr
-        return Said(done.stdout, done.stderr)
+        return Output(done.stdout, done.stderr)
 
     return run
 
@@ -78,12 +78,12 @@ def script(plugin: Any) -> Callable[[str], Said]:
 @pytest.mark.mounts
 @pytest.mark.parametrize(("agent", "repeats"), [("noisy", 6), ("talks", 6)])
 def test_a_full_disk_stops_the_run_and_it_goes_on_later(
-    make_task: Any, script: Callable[[str], Said], agent: str, repeats: int
+    make_task: Any, script: Callable[[str], Output], agent: str, repeats: int
 ) -> None:
     """F04, F05: evidence or events fill it. Records are kept, agents are not blamed, and no line is damaged."""
     make_task()
     Path("full").mkdir()
-    said = script(f"""
+    output = script(f"""
         mount -t tmpfs -o size=400k none full
         $RUN --agent {agent} --repeats {repeats} --max-steps 1000 --out full --set run.min_free_mb=0
         echo ended=$?
@@ -93,10 +93,10 @@ def test_a_full_disk_stops_the_run_and_it_goes_on_later(
         echo ended=$?
         cp -r full at-last
     """)
-    assert [line for line in said.out.splitlines() if "ended=" in line] == ["ended=4", "ended=0"]
+    assert [line for line in output.out.splitlines() if "ended=" in line] == ["ended=4", "ended=0"]
     (stopped,) = Path("when-full").iterdir()
-    assert "No space left on device" in said.err
-    assert f"Free disk space or make it writable, then: agentbench run --resume full/{stopped.name}\n" in said.err
+    assert "No space left on device" in output.err
+    assert f"Free disk space or make it writable, then: agentbench run --resume full/{stopped.name}\n" in output.err
     records = list(open_run(stopped).every_record())
     assert 0 < len(records) < repeats
     assert all(record.result.passed for record in records)
@@ -108,38 +108,38 @@ def test_a_full_disk_stops_the_run_and_it_goes_on_later(
 
 
 @pytest.mark.mounts
-def test_a_disk_that_is_full_from_the_start(make_task: Any, script: Callable[[str], Said]) -> None:
+def test_a_disk_that_is_full_from_the_start(make_task: Any, script: Callable[[str], Output]) -> None:
     """F04: if the run cannot even be planned, nothing is left behind, and the error says so."""
     make_task()
     Path("full").mkdir()
-    said = script("""
+    output = script("""
         mount -t tmpfs -o size=8k none full
         head -c 8k /dev/zero > full/filler
         $RUN --agent idle --out full --set run.min_free_mb=0
         echo ended=$?
         ls full
     """)
-    assert said.out == "ended=4\nfiller\n"
-    assert "No space left on device" in said.err
-    assert "Nothing was recorded. Choose another directory: --out DIR" in said.err
+    assert output.out == "ended=4\nfiller\n"
+    assert "No space left on device" in output.err
+    assert "Nothing was recorded. Choose another directory: --out DIR" in output.err
 
 
-def test_a_limit_of_the_harness_is_nobody_elses(make_task: Any, script: Callable[[str], Said]) -> None:
+def test_a_limit_of_the_harness_is_nobody_elses(make_task: Any, script: Callable[[str], Output]) -> None:
     """F04: a file size limit (``ulimit -f``) stops the run; the agent is not blamed."""
     make_task()
-    said = script("ulimit -f 60; $RUN --agent noisy; echo ended=$?")
-    assert said.out.endswith("ended=4\n")
-    assert "File too large" in said.err
+    output = script("ulimit -f 60; $RUN --agent noisy; echo ended=$?")
+    assert output.out.endswith("ended=4\n")
+    assert "File too large" in output.err
     (run,) = Path("artifacts/runs").iterdir()
     assert list(open_run(run).every_record()) == []
 
 
 @pytest.mark.mounts
-def test_results_that_cannot_be_written(make_task: Any, script: Callable[[str], Said]) -> None:
+def test_results_that_cannot_be_written(make_task: Any, script: Callable[[str], Output]) -> None:
     """F30: a clear error before anything runs."""
     make_task()
     Path("there").mkdir()
-    said = script("""
+    output = script("""
         $RUN --agent idle --out there
         mount --bind there there
         mount -o remount,bind,ro there
@@ -152,17 +152,17 @@ def test_results_that_cannot_be_written(make_task: Any, script: Callable[[str], 
         $AB runs show there/*
         echo ended=$?
     """)
-    assert [line for line in said.out.splitlines() if "ended=" in line] == ["ended=2"] * 3 + ["ended=0"]
-    assert "cannot create there/" in said.err
-    assert (said.out + said.err).count("error: cannot write to there/") == 2
+    assert [line for line in output.out.splitlines() if "ended=" in line] == ["ended=2"] * 3 + ["ended=0"]
+    assert "cannot create there/" in output.err
+    assert (output.out + output.err).count("error: cannot write to there/") == 2
 
 
 @pytest.mark.mounts
-def test_a_disk_that_is_nearly_full_is_waited_for(make_task: Any, script: Callable[[str], Said]) -> None:
+def test_a_disk_that_is_nearly_full_is_waited_for(make_task: Any, script: Callable[[str], Output]) -> None:
     """F29, H13: the next phase waits; it is not the agent's failure, and the time does not count."""
     make_task()
     Path("tight").mkdir()
-    said = script("""
+    output = script("""
         mount -t tmpfs -o size=60m none tight
         head -c 50M /dev/zero > tight/filler
         touch said
@@ -173,9 +173,9 @@ def test_a_disk_that_is_nearly_full_is_waited_for(make_task: Any, script: Callab
         wait
         cp -r tight later
     """)
-    assert "ended=0" in said.out
-    assert said.err.count("waiting for free space") == 1
-    assert "run.min_free_mb is 30" in said.err
+    assert "ended=0" in output.out
+    assert output.err.count("waiting for free space") == 1
+    assert "run.min_free_mb is 30" in output.err
     (run,) = Path("later").iterdir()
     (record,) = open_run(run).records()
     assert record.result.passed

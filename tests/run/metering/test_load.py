@@ -167,7 +167,7 @@ def test_tests_that_their_own_limit_holds_back(attempt: Any, tmp_path: Path, mon
     burn = "for i in 1 2 3 4; do (while :; do :; done) & done; sleep 61.7"
     limit = {"timeout_sec": 12}  # throttling a container took 4 seconds on a machine with ten busy processes
     checks = {"validation": {"passing_command": burn}, "environment": limit}
-    helper = threading.Thread(target=_hold_back, args=("sleep 61.7", tmp_path))
+    helper = threading.Thread(target=_throttle, args=("sleep 61.7", tmp_path))
     helper.start()
     (record,) = attempt("echo fixed > app.txt", "--sandbox", "docker", **checks)
     helper.join()
@@ -180,7 +180,7 @@ def test_tests_that_their_own_limit_holds_back(attempt: Any, tmp_path: Path, mon
     assert score["host"]["processors"] >= 1
 
 
-def _hold_back(command: str, place: Path) -> None:
+def _throttle(command: str, place: Path) -> None:
     """Limit the container that runs a command to a tenth of a CPU, which is used up even on a busy machine."""
     listing = ["docker", "ps", "--no-trunc", "--format", '{{.ID}} {{.Label "agentbench.owner"}}']
     give_up_at = time.monotonic() + 60
