@@ -1,4 +1,4 @@
-"""What the tests of the sandbox ``docker`` share. Engine, containers and processes here are real."""
+"""Shared fixtures for the ``docker`` sandbox; engine, containers and processes are real."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from agentbench_docker.sandbox import DockerSandbox
 from agentbench_testing import RecordingLog
 
 SOON = 60.0
-"""Seconds that suffice for whatever is not meant to run out of time."""
+"""Deadline in seconds for commands that should not time out."""
 
 
 @attrs.frozen(eq=False)
 class Started:
-    """A sandbox that runs, its workspace on the host, and its processes as the host sees them."""
+    """A running sandbox, its workspace on the host, and its processes as seen from the host."""
 
     sandbox: DockerSandbox
     workspace: Path
@@ -37,33 +37,33 @@ class Started:
 
     @property
     def id(self) -> str:
-        """The id of its container."""
+        """The container id."""
         return self.sandbox.container.id
 
     def run(self, command: str | Sequence[str], seconds: float = SOON, *, until: str = "", **more: Any) -> ExecResult:
-        """Run a command for so long, or until it has made this file."""
+        """Run a command until a deadline, or until it has created the file ``until``."""
         deadline = over_once(self.workspace / until) if until else Deadline(seconds)
         return self.sandbox.exec(command, deadline=deadline, **more)
 
     def ask(self, command: str | Sequence[str]) -> str:
-        """What a command prints that must succeed, without spaces around it."""
+        """Run a command that must succeed and return its output, stripped."""
         result = self.run(command)
         assert result.ok, f"{command!r} should have succeeded: {result}"
         return result.stdout.text.strip()
 
     def processes(self, word: str = "") -> list[str]:
-        """Command lines of what runs in it, its process 1 included; of those that contain ``word``."""
+        """Return the container's command lines that contain ``word``, process 1 included."""
         return [line for line in processes_of(self.id).values() if word in line]
 
     def wait_for(self, word: str) -> None:
-        """Wait until a process has ``word`` in its command line."""
+        """Wait until a command line contains ``word``."""
         self._until(lambda: bool(self.processes(word)), f"no process with {word!r}")
 
     def strangers(self) -> list[str]:
-        """What runs in it beside our own: process 1 and its supervisors, or what waits where there is no Python.
+        """Return all processes but our own: process 1, supervisors, and the sleep that replaces them without Python.
 
-        The dead that nobody buried are strangers, too. A ``docker exec`` that the engine is just starting is not: it is
-        ``runc init`` for a moment, and waited for, until it is the supervisor of the next command.
+        Zombies count, too. A ``docker exec`` that the engine is just starting does not: we wait while it is
+        ``runc init``, until it becomes the supervisor of the next command.
         """
         running: list[str] = []
 
@@ -75,7 +75,7 @@ class Started:
         return [line for line in running if "-I -S" not in line and "sleep 3600" not in line]
 
     def wait_until_alone(self) -> None:
-        """Wait until those that ended by themselves are buried, and all supervisors but one, who is kept, have gone."""
+        """Wait until ended processes are reaped and at most one supervisor, which is kept, is left."""
         self._until(lambda: not self.strangers() and len(self.processes()) <= 2, "something still runs")
 
     def _until(self, condition: Callable[[], bool], problem: str) -> None:
@@ -87,7 +87,7 @@ class Started:
 
 @attrs.frozen
 class Stage:
-    """A provider, an environment of its own, and what is started of it."""
+    """A provider with one environment, and what is started from it."""
 
     provider: DockerProvider
     environment: DockerEnvironment
@@ -95,7 +95,7 @@ class Stage:
     _started: list[Path] = attrs.field(factory=list)
 
     def fork(self) -> Path:
-        """A private copy of the prepared tree."""
+        """Return a private copy of the prepared tree."""
         target = self.directory / f"workspace-{len(self._started)}"
         self._started.append(target)
         fork(self.environment.workspace, target)
@@ -103,7 +103,7 @@ class Stage:
 
     @contextlib.contextmanager
     def start(self, *, hosted: bool = True, read_only: bool = False) -> Iterator[Started]:
-        """Start it. Not ``hosted``: as images without Python are, where commands go through ``docker exec``."""
+        """Start a sandbox; if not ``hosted``, commands go through ``docker exec`` as in images without Python."""
         workspace = self.fork()
         sandbox = self._environment(hosted).start(
             workspace, read_only=read_only, network=False, deadline=Deadline(SOON)
@@ -114,17 +114,17 @@ class Stage:
             sandbox.close()
 
     def once(self, command: str, *, until: str = "", hosted: bool = True) -> ExecResult:
-        """Run a command in a start of its own, to its end or until it has made this file."""
+        """Run a one-off command to its end, or until it has created the file ``until``."""
         workspace = self.fork()
         deadline = over_once(workspace / until) if until else Deadline(SOON)
         return self._environment(hosted).run_once(Command(command), workspace, deadline)
 
     def containers(self) -> list[str]:
-        """Ids of the containers that this provider has, those that do not run included."""
+        """Return the ids of this provider's containers, stopped ones included."""
         return asked("ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={OWNER}={self._place}")
 
     def processes_of(self, container: str) -> list[str]:
-        """Command lines of what runs in one of them."""
+        """Return the command lines of the processes in a container."""
         return list(processes_of(container).values())
 
     @property
@@ -137,26 +137,26 @@ class Stage:
 
 
 def over_once(sign: Path) -> Deadline:
-    """A deadline that is over once this file exists, and not before: a command may be slow to come so far."""
+    """A deadline that expires when this file exists, however long the command takes to create it."""
     return Deadline(SOON, clock=lambda: SOON if sign.exists() else 0.0)
 
 
 def asked(*arguments: str) -> list[str]:
-    """The lines that ``docker`` prints."""
+    """Return the output lines of ``docker``."""
     done = subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout.split("\n")[:-1]
 
 
 def processes_of(container: str) -> dict[int, str]:
-    """Command lines of what the host sees running in a container; the dead that nobody collected count, too."""
+    """Return the command lines of a container's processes as seen from the host, zombies included."""
     found = {}
     for place in Path("/proc").glob("[0-9]*"):
         try:
             if container in (place / "cgroup").read_text():
                 found[int(place.name)] = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
-            continue  # it has gone meanwhile
+            continue  # it has ended meanwhile
     return found
 
 
@@ -181,7 +181,7 @@ def log() -> RecordingLog:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Temporary files and the cache of one module only; afterwards the engine has nothing of it, nor the disk."""
+    """Temporary files and cache of one module; checks afterwards that nothing is left in the engine or on disk."""
     directory = tmp_path_factory.mktemp("docker")
     temporary = directory / "temporary"
     temporary.mkdir()
@@ -189,12 +189,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr(tempfile, "tempdir", str(temporary))
         patch.setenv("XDG_CACHE_HOME", str(directory / "cache"))
         yield directory
-    assert _labelled_below(temporary) == [], "a provider must leave nothing to the engine"
-    assert list(temporary.iterdir()) == [], "a provider must leave nothing behind"
+    assert _labelled_below(temporary) == [], "a provider must leave nothing in the engine"
+    assert list(temporary.iterdir()) == [], "a provider must leave no temporary files"
 
 
 def _labelled_below(temporary: Path) -> list[str]:
-    """What the engine has of providers whose scratch directories lie there."""
+    """Return containers and networks of providers whose scratch directories are in ``temporary``."""
     labels = f'{{{{.ID}}}} {{{{.Label "{OWNER}"}}}} {{{{.Label "{KEEPER}"}}}}'
     shown = ["--format", labels, "--filter", f"label={USER}"]
     lines = asked("ps", "--all", *shown) + asked("network", "ls", *shown)
@@ -203,7 +203,7 @@ def _labelled_below(temporary: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def options() -> DockerOptions:
-    """What is chosen for the provider of a module."""
+    """The provider's options; modules override this."""
     return DockerOptions()
 
 
@@ -224,7 +224,7 @@ def pristine(place: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def make(provider: DockerProvider, pristine: Path, place: Path) -> Callable[..., Stage]:
-    """Prepares an environment, and gives a stage over it."""
+    """Prepare an environment and return its stage."""
 
     def prepare(*commands: str, log: RecordingLog | None = None, **settings: Any) -> Stage:
         spec = spec_of(*commands, **settings)
@@ -236,12 +236,12 @@ def make(provider: DockerProvider, pristine: Path, place: Path) -> Callable[...,
 
 @pytest.fixture(scope="module")
 def stage(make: Callable[..., Stage]) -> Stage:
-    """An environment without a set-up, and little memory: most tests need no more."""
+    """An environment without setup and with little memory, enough for most tests."""
     return make(mem_limit_mb=256, pids_limit=128)
 
 
 @pytest.fixture
 def started(stage: Stage) -> Iterator[Started]:
-    """A sandbox of one test."""
+    """A running sandbox of its own for a test."""
     with stage.start() as started:
         yield started

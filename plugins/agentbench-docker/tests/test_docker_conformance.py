@@ -1,4 +1,4 @@
-"""The sandbox ``docker`` against the kit that every sandbox must pass, and every one that isolates."""
+"""The ``docker`` sandbox passes the conformance suites for sandboxes and for isolated ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.mark.docker
 class TestDocker(IsolatedSandboxConformance):
-    """With the image that tasks get by default."""
+    """The sandbox with the default image of tasks."""
 
     python = "python"
 
@@ -50,7 +50,7 @@ class WritesResults:
 
 @pytest.mark.docker
 class TestTheScorerInDocker(VerdictChecks):
-    """The scorer of the core, where the workspace is read-only: its verdicts; the rest is the same as in ``local``."""
+    """The verdicts of the built-in scorer with a read-only workspace; all else is the same as in ``local``."""
 
     sandboxes = ("docker",)
     passing_command = "python -m pytest -q checks/test_adding.py"
@@ -64,7 +64,7 @@ class TestTheScorerInDocker(VerdictChecks):
 
 @pytest.mark.docker
 def test_the_kit_finds_what_holds_in_local_only(tmp_path: Path) -> None:
-    """A scorer that writes where it may not fails the fix in docker."""
+    """A scorer that writes to the read-only workspace fails conformance in docker."""
 
     class Hooks(ScorerConformance):
         @classmethod

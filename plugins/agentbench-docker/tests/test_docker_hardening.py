@@ -1,4 +1,4 @@
-"""What containers are started with: nothing of the host gets in, nothing gets out, and real suites still run."""
+"""Container hardening: nothing of the host gets in or out, and real test suites still run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PROXY = f"http://user:{SECRET}@proxy.example:3128"
 
 @pytest.fixture(scope="module", autouse=True)
 def hostile_home(place: Path) -> Iterator[Path]:
-    """A person's home whose docker configuration wants its proxies in every container."""
+    """A home directory whose docker configuration passes proxies to every container."""
     configuration = place / "home" / ".docker" / "config.json"
     configuration.parent.mkdir(parents=True)
     proxies = {"httpProxy": PROXY, "httpsProxy": PROXY, "noProxy": "localhost"}
@@ -47,7 +47,7 @@ def hostile_home(place: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def shared(stage: Any) -> Iterator[Any]:
-    """One sandbox for all tests that leave it as it was, but for files of their own."""
+    """One sandbox for all tests that change nothing in it but files of their own."""
     with stage.start() as started:
         yield started
 
@@ -62,7 +62,7 @@ def inspected(*names: str) -> list[dict[str, Any]]:
 
 
 def test_flags_as_the_engine_has_them(shared: Any) -> None:
-    """D: user, capabilities, limits, file systems: what the engine says that it started."""
+    """D: the engine reports the expected user, capabilities, limits and file systems."""
     (found,) = inspected(shared.id)
     host, config = found["HostConfig"], found["Config"]
     assert config["User"] not in ("", "0", "root")
@@ -82,7 +82,7 @@ def test_flags_as_the_engine_has_them(shared: Any) -> None:
 
 
 def test_rights_as_seen_from_inside(shared: Any) -> None:
-    """H07, D: not root, no capability, none to be had, system calls filtered; so no device can be made."""
+    """H07, D: commands are not root, have and gain no capabilities, and cannot create devices."""
     status = dict(line.split(":\t", 1) for line in shared.ask("cat /proc/self/status").splitlines() if ":\t" in line)
     assert {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0000000000000000"}
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
@@ -97,7 +97,7 @@ def test_rights_as_seen_from_inside(shared: Any) -> None:
 
 
 def test_setuid_programs(shared: Any) -> None:
-    """H08, H09: one that is left in the workspace belongs to nobody who is more; those of the image gain nothing."""
+    """H08, H09: setuid programs in the workspace do not belong to root; those of the image have no effect."""
     shared.ask("cp /bin/sh s; chmod 6755 s; cp /bin/sh /tmp/s; chmod 6755 /tmp/s")
     left = (shared.workspace / "s").stat()
     assert left.st_mode & stat.S_ISUID
@@ -112,7 +112,7 @@ def test_setuid_programs(shared: Any) -> None:
 
 
 def test_what_cannot_be_written(shared: Any) -> None:
-    """D, H29: the image, the kernel's switches, our own files, the accounts."""
+    """D, H29: the image, kernel settings, our own files and the accounts are read-only."""
     places = "/x /usr/x /usr/local/x /etc/passwd /etc/x /opt/x /var/x /run/x /agentbench/x $(find /agentbench)"
     switches = "/proc/sys/kernel/core_pattern /proc/sysrq-trigger /sys/kernel/x /sys/fs/cgroup/x /dev/x"
     said = shared.ask(f"for place in {places} {switches}; do (echo x >> $place) 2>/dev/null && echo $place; done; true")
@@ -120,19 +120,19 @@ def test_what_cannot_be_written(shared: Any) -> None:
 
 
 def test_cleaning_up_what_was_closed(stage: Any) -> None:
-    """H10: directories that let nobody in, made by a command, are the workspace's owner's: they can be removed."""
+    """H10: directories that a command made inaccessible can still be removed."""
     with stage.start() as started:
         started.run("mkdir -p a/b; echo x > a/b/c; chmod 0 a/b/c a/b a; chmod 0 .")
         assert started.workspace.stat().st_uid == (os.geteuid() or 10001)
         assert stat.S_IMODE(started.workspace.stat().st_mode) == 0
         after = started.run("echo alive")
-        assert after.exit_code in (0, 126), "the next call has a result of its own"
+        assert after.exit_code in (0, 126), "the next call should have a result"
     remove_tree(started.workspace)
     assert not started.workspace.exists()
 
 
 def test_nothing_changes_after_the_end(stage: Any) -> None:
-    """H37: daemons that rewrite the workspace are dead before anybody looks at it."""
+    """H37: daemons that rewrite the workspace are dead before it is read."""
     with stage.start() as started:
         loop = "while :; do echo forged >> beat; done"
         begun = "until [ -s beat ]; do sleep 0.05; done"
@@ -149,10 +149,10 @@ def test_nothing_changes_after_the_end(stage: Any) -> None:
 
 
 def test_no_proxy_and_no_key_gets_in(shared: Any, hostile_home: Path) -> None:
-    """H28: `env` is exactly what every task gets. A plain client hands out the proxies of the configuration."""
+    """H28: ``env`` shows only expected variables, although a plain client would pass proxies on."""
     plain = ["docker", "run", "--rm", "--network", "none", "agentbench/py-runner:0.1.0", "env"]
     control = subprocess.run(plain, capture_output=True, text=True, env={**os.environ, "HOME": os.environ["HOME"]})
-    assert SECRET in control.stdout, "the configuration does harm where it is read"
+    assert SECRET in control.stdout, "the hostile configuration should affect a plain client"
     lines = shared.ask("env").splitlines()
     (image,) = inspected(shared.sandbox.container.id)
     of_the_image = {line.partition("=")[0] for line in image["Config"]["Env"]} - {"PATH"}
@@ -164,20 +164,20 @@ def test_no_proxy_and_no_key_gets_in(shared: Any, hostile_home: Path) -> None:
 
 @pytest.mark.parametrize("hosted", [True, False], ids=["process-1", "docker-exec"])
 def test_secrets_stand_nowhere(stage: Any, hosted: bool) -> None:
-    """H27: a variable of a command is on no command line of this machine, nor in what the engine knows."""
+    """H27: a command's variable appears on no command line and in nothing the engine stores."""
     word = f"{SECRET}-{os.getpid()}-{hosted}"
     with stage.start(hosted=hosted) as started, _command_lines() as seen:
         result = started.run('sleep 0.5; echo "$K"', env={"K": word})
         known = json.dumps(inspected(started.id))
     assert result.stdout.text == f"{word}\n"
-    assert any(started.id in line for line in seen), "the watch saw docker's own command lines"
+    assert any(started.id in line for line in seen), "the watch should see docker's own command lines"
     assert not [line for line in seen if word in line]
     assert word not in known
 
 
 @contextlib.contextmanager
 def _command_lines() -> Iterator[set[str]]:
-    """All command lines of this machine while something happens."""
+    """Collect all command lines of this machine."""
     seen: set[str] = set()
     over = threading.Event()
 
@@ -197,11 +197,11 @@ def _command_lines() -> Iterator[set[str]]:
 
 
 def test_mounts_are_ours(shared: Any) -> None:
-    """H29: workspace, our own program, accounts; no socket of the host among them, nor anywhere else."""
+    """H29: only the workspace, our program and the accounts are mounted; there are no host sockets."""
     (found,) = inspected(shared.id)
     mounts = {mount["Destination"]: mount["RW"] for mount in found["Mounts"]}
     own = {place for place in mounts if place.startswith("/agentbench/")}
-    assert len(own) == 1, "process 1's program"
+    assert len(own) == 1, "expected only the program of process 1"
     assert mounts == {"/workspace": True, "/etc/passwd": False, "/etc/group": False, **dict.fromkeys(own, False)}
     names = {Path(line).name for line in shared.ask("find /agentbench -type f").splitlines()}
     assert names == {path.name for path in Path(inside.__file__).parent.iterdir() if path.is_file()}
@@ -238,10 +238,10 @@ except OSError as error: print("refused")
 def test_set_up_is_alone_in_its_network(
     place: Path, pristine: Path, spec_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H30: a set-up that has the network reaches no other container of its provider; agents reach nothing at all.
+    """H30: a setup with network access cannot reach other containers; agents have no network.
 
-    It does reach out, to the internet and to this machine: there is no list of allowed hosts. Nothing secret is
-    near it but what ``setup_environment`` names, and of that nothing stays in the image.
+    Setup can reach the internet and this machine, since there is no list of allowed hosts. It has no secrets but
+    the variables in ``setup_environment``, which are not stored in the image.
     """
     monkeypatch.setenv("PIP_INDEX_URL", f"https://user:{SECRET}@index.example/simple")
     provider = DockerProvider(DockerOptions(setup_environment=("PIP_INDEX_URL",)))
@@ -251,7 +251,7 @@ def test_set_up_is_alone_in_its_network(
         with socket.create_server(("0.0.0.0", 0)) as host:
             thread = _Preparing(provider, spec_of(_python(LISTEN), network_policy="setup-only"), pristine, _Printed())
             thread.start()
-            (found,) = _soon(
+            (found,) = _poll(
                 lambda: list((place / "cache").glob("agentbench/docker/environments/*/*/workspace/address"))
             )
             address, gateway = found.read_text(), re.sub(r"\.\d+$", ".1", found.read_text())
@@ -283,7 +283,7 @@ def test_set_up_is_alone_in_its_network(
 
 @attrs.define
 class _Printed:
-    """A set-up log that keeps what commands print."""
+    """A setup log that keeps the output of commands."""
 
     said: list[str] = attrs.field(factory=list)
 
@@ -295,7 +295,7 @@ class _Printed:
 
 
 class _Preparing(threading.Thread):
-    """A preparation in a thread of its own."""
+    """A preparation in its own thread."""
 
     def __init__(self, provider: DockerProvider, spec: Any, pristine: Path, log: Any) -> None:
         super().__init__()
@@ -310,7 +310,7 @@ def _python(code: str) -> str:
     return f"python3 -c '{code}'"
 
 
-def _soon(look: Callable[[], Any]) -> Any:
+def _poll(look: Callable[[], Any]) -> Any:
     give_up_at = time.monotonic() + 60
     while not (found := look()):
         assert time.monotonic() < give_up_at
@@ -337,9 +337,9 @@ for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLIN
 
 @pytest.mark.parametrize("hosted", [True, False], ids=["process-1", "docker-exec"])
 def test_no_socket_leads_to_the_machine_below(stage: Any, hosted: bool) -> None:
-    """H29: AF_VSOCK reaches who runs the virtual machine, also without a network: refused, however it is called.
+    """H29: AF_VSOCK, which reaches the host of a virtual machine without a network, is refused.
 
-    ``io_uring`` makes sockets past every filter, and ``socketcall`` has its arguments in memory: refused as well.
+    ``io_uring``, which bypasses the filter, and ``socketcall``, whose arguments it cannot see, are refused, too.
     """
     with stage.start(hosted=hosted) as started:
         assert started.ask(["python3", "-c", NO_WAY_OUT]) == "-1 -1 -1 -1 -1"
@@ -352,8 +352,8 @@ def test_no_socket_leads_to_the_machine_below(stage: Any, hosted: bool) -> None:
 
 @pytest.mark.parametrize("once", [False, True], ids=["exec", "run_once"])
 def test_a_flood_of_output(stage: Any, shared: Any, once: bool) -> None:
-    """H18: 600 MB on both streams: the head and the tail are kept, and neither harness nor process 1 grows."""
-    Path("/proc/self/clear_refs").write_text("5")  # forget the highest memory so far
+    """H18: of 600 MB of output only head and tail are kept; neither harness nor process 1 grows."""
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak memory
     before = _highest_memory("self")
     command = "echo head; yes | head -c 300000000; yes | head -c 300000000 >&2; echo tail; exit 3"
     result = stage.once(command) if once else shared.run(command)
@@ -375,21 +375,21 @@ def _highest_memory(process: str) -> int:
 
 @pytest.fixture
 def small_disk(pristine: Path, spec_of: Callable[..., Any]) -> Iterator[Any]:
-    """An environment whose sandboxes may add 64 MiB and 1,000 files to the disk."""
+    """An environment whose sandboxes may write 64 MiB and 1,000 files."""
     provider = DockerProvider(DockerOptions(workspace_mb=64, workspace_files=1000))
     yield provider.prepare(spec_of(), pristine, _Printed(), Deadline(60))
     provider.close()
 
 
 def test_filling_the_disk(small_disk: Any, place: Path, stage: Any) -> None:
-    """H13: who writes more than allowed is killed, and told why; it can make room, and go on."""
+    """H13: a command over the disk limit is killed with the reason; the sandbox can free space and go on."""
     workspace = stage.fork()
     with contextlib.closing(
         small_disk.start(workspace, read_only=False, network=False, deadline=Deadline(60))
     ) as sandbox:
         result = sandbox.exec("head -c 300000000 /dev/zero > big; sync; sleep 600; echo end", deadline=Deadline(90))
         assert (result.ok, result.stdout.text, result.limits_hit) == (False, "", ("disk",))
-        time.sleep(2.5)  # as a model thinks
+        time.sleep(2.5)  # time in which a model would think
         assert sandbox.exec("rm big; echo room", deadline=Deadline(60)).stdout.text == "room\n"
         time.sleep(2.5)
         after = sandbox.exec("echo alive", deadline=Deadline(60))
@@ -397,7 +397,7 @@ def test_filling_the_disk(small_disk: Any, place: Path, stage: Any) -> None:
 
 
 def test_filling_the_disk_while_scoring(small_disk: Any, stage: Any) -> None:
-    """H13: tests that write more than allowed are killed just so: a result that is no pass, not a SandboxError."""
+    """H13: tests over the disk limit are killed: a failed result, not a SandboxError."""
     command = Command("head -c 300000000 /dev/zero > big; sync; sleep 600; exit 0")
     result = small_disk.run_once(command, stage.fork(), Deadline(90))
     assert (result.ok, result.limits_hit) == (False, ("disk",))
@@ -421,7 +421,7 @@ WAYS_TO_FILL = {
 
 @pytest.mark.parametrize("way", WAYS_TO_FILL)
 def test_filling_the_disk_unseen(small_disk: Any, stage: Any, way: str) -> None:
-    """H13: what takes room without showing as a file's size is counted, too."""
+    """H13: disk space that does not show in file sizes is counted."""
     with contextlib.closing(
         small_disk.start(stage.fork(), read_only=False, network=False, deadline=Deadline(60))
     ) as sandbox:
@@ -430,7 +430,7 @@ def test_filling_the_disk_unseen(small_disk: Any, stage: Any, way: str) -> None:
 
 
 def test_filling_the_disk_where_nobody_may_look() -> None:
-    """H13: an ordinary user's sandbox hides files in a directory of mode 000, which its owner cannot read either."""
+    """H13: files in a directory of mode 000 are counted, even for an ordinary user."""
     place = Path(tempfile.mkdtemp(dir="/var/tmp"))
     place.chmod(0o777)
     child = os.fork()
@@ -450,14 +450,14 @@ def test_filling_the_disk_where_nobody_may_look() -> None:
             told.wait(60)
         os._exit(not told.is_set())
     try:
-        assert os.waitpid(child, 0)[1] == 0, "what is in there should have been counted"
+        assert os.waitpid(child, 0)[1] == 0, "the hidden file should have been counted"
     finally:
         remove_tree(place)
 
 
 @pytest.mark.mounts
 def test_a_disk_that_others_fill(small_disk: Any, place: Path) -> None:
-    """H13: when the disk is full and no sandbox wrote too much, that is nobody's attempt: SandboxError, and why."""
+    """H13: a disk filled by others raises SandboxError with the reason and is not held against an attempt."""
     disk = place / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", str(disk)], check=True)
@@ -478,7 +478,7 @@ def test_a_disk_that_others_fill(small_disk: Any, place: Path) -> None:
         subprocess.run(["umount", str(disk)], check=True)
 
 
-# --- what real suites do -----------------------------------------------------------------------------------------
+# --- real test suites --------------------------------------------------------------------------------------------
 
 LITTLE_THINGS = {
     "a pool of processes": "import multiprocessing as m; print(sum(m.Pool(4).map(abs, range(-9, 1))))",
@@ -561,27 +561,27 @@ INTENDED = {
 
 @pytest.fixture(scope="module")
 def roomy(make: Callable[..., Any]) -> Iterator[Any]:
-    """A sandbox with the limits that a task gets by default."""
+    """A sandbox with the default limits of a task."""
     with make().start() as started:
         yield started
 
 
 @pytest.mark.parametrize("name", LITTLE_THINGS)
 def test_little_things_that_suites_do(roomy: Any, name: str) -> None:
-    """D, part 5: they work as on a developer's machine."""
+    """D, part 5: things that test suites do work as on a developer's machine."""
     result = roomy.run(["python3", "-c", LITTLE_THINGS[name]])
     assert (result.exit_code, result.limits_hit) == (0, ()), result.stderr.text
 
 
 @pytest.mark.parametrize("name", INTENDED)
 def test_little_things_that_are_refused(roomy: Any, name: str) -> None:
-    """D, part 5: what no test of a repository should need."""
+    """D, part 5: things that no repository's tests should need are refused."""
     result = roomy.run(["python3", "-c", INTENDED[name]])
     assert result.exit_code not in (0, None)
 
 
 def test_a_suite_of_its_own(roomy: Any) -> None:
-    """D, part 5: a virtual environment, and pytest with temporary files, as the person that commands run as."""
+    """D, part 5: pytest with temporary files and a virtual environment work as the sandbox user."""
     suite = (
         b"import os\ndef test(tmp_path, capfd):\n    os.system(f'touch {tmp_path}/x'); assert os.listdir(tmp_path)\n"
     )
@@ -593,9 +593,9 @@ def test_a_suite_of_its_own(roomy: Any) -> None:
 
 
 def test_a_command_that_ends_while_its_sandbox_is_killed_for_the_disk(started: Any) -> None:
-    """H13: the kill takes a moment, in which a short command may end: the next one is told, and nobody outside is."""
+    """H13: if a command ends just before the kill for disk use, the next command gets the limit."""
     sandbox = started.sandbox
-    with sandbox._busy:  # as when the watch finds a command running
+    with sandbox._busy:  # as if the watch found a command running
         sandbox._full = True
     assert started.run("true").exit_code == 0
     sandbox.container.kill()

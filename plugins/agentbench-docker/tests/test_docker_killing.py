@@ -1,4 +1,4 @@
-"""Deadlines in containers: nothing that a command started outlives its time. Seen from the host, below /proc."""
+"""Deadlines in containers: no process of a command outlives its deadline, as seen in the host's /proc."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def child(*, session=False, orphan=False):
 child(); child(session=True); child(orphan=True); child(session=True, orphan=True)
 print("ready", flush=True)
 """
-"""Children in every way to escape: own session, orphaned, both; all ignore signals and hold the output open.
+"""Children that try to escape: own session, orphaned, both; all ignore signals and hold the output open.
 
-Five processes in all, from "ready" on.
+There are five processes once "ready" is printed.
 """
 RESTLESS = """
 import os, time
@@ -52,7 +52,7 @@ for _ in range(8):
             except OSError: pass
 time.sleep(600)
 """
-"""Chains of processes each of which forks and ends: whoever reads a process id comes too late."""
+"""Chains of processes that fork and exit, so that a process id is outdated as soon as it is read."""
 BOMB = """
 import os
 while True:
@@ -67,9 +67,9 @@ def python(code: str, *, then: str = "") -> list[str]:
 
 @pytest.mark.parametrize("hosted", [True, False], ids=["process-1", "docker-exec"])
 def test_the_whole_family_dies_at_the_deadline(stage: Any, hosted: bool) -> None:
-    """T02, T03: setsid, double forks, ignored signals and an open stdout help nobody; the next call works.
+    """T02, T03: setsid, double forks, ignored signals and an open stdout do not prevent the kill.
 
-    Neither does the program ``timeout``, which waits for ever for a child that ignores SIGTERM.
+    Neither does ``timeout``, which waits forever for a child that ignores SIGTERM. The next call works.
     """
     asked = "signal.signal(signal.SIGTERM, lambda *_: open('asked', 'w')); time.sleep(600); time.sleep(600)"
     with stage.start(hosted=hosted) as started:
@@ -80,7 +80,7 @@ def test_the_whole_family_dies_at_the_deadline(stage: Any, hosted: bool) -> None
 
 
 def test_what_a_plain_client_would_have_left(started: Start) -> None:
-    """T01: a ``docker exec`` whose client is killed runs on, which is why there is none; our deadline ends it."""
+    """T01: a ``docker exec`` keeps running after its client is killed; our deadline ends the processes."""
     command = ["docker", "exec", started.id, *python(FAMILY, then="time.sleep(600)")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as client:
         assert client.stdout is not None
@@ -89,7 +89,7 @@ def test_what_a_plain_client_would_have_left(started: Start) -> None:
     assert len(started.processes("python3 -c")) == 5
     result = started.run(python(FAMILY, then="time.sleep(600)"), seconds=0.7)
     assert result.timed_out
-    assert len(started.processes("python3 -c")) == 5, "those of the client, and none of ours"
+    assert len(started.processes("python3 -c")) == 5, "only the processes of the plain client should be left"
     container = started.id
     started.sandbox.close()
     assert subprocess.run(["docker", "inspect", container], capture_output=True).returncode == 1
@@ -97,9 +97,9 @@ def test_what_a_plain_client_would_have_left(started: Start) -> None:
 
 @pytest.mark.parametrize("signal", ["KILL", "TERM", "STOP"])
 def test_signals_to_everybody(started: Start, signal: str) -> None:
-    """T04, F11: a signal to all that a command may signal hits commands only: the next one works in this container.
+    """T04, F11: a signal to all processes hits only commands; the next one works in the same container.
 
-    Being killed is the command's own end, and says 137; being stopped ends at the deadline.
+    A killed command has exit code 137; a stopped one ends at the deadline.
     """
     command = f"setsid sleep 600 & sleep 0.1; kill -{signal} -1; kill -{signal} 1; sleep 600"
     result = started.run(command, seconds=3.0 if signal == "STOP" else SOON)
@@ -111,26 +111,26 @@ def test_signals_to_everybody(started: Start, signal: str) -> None:
 
 
 def test_a_command_that_goes_for_its_supervisor(started: Start) -> None:
-    """F11: stopped, it is woken up to do its duty; killed, the command is at its end, as if by itself."""
+    """F11: a stopped supervisor still enforces the deadline; killing it ends the command."""
     assert started.run("kill -STOP $PPID; sleep 600", seconds=0.5).timed_out
     assert started.strangers() == []
     killed = started.run("setsid sleep 600 & kill -KILL $PPID; sleep 600")
     assert (killed.exit_code, killed.timed_out) == (137, False)
-    assert started.strangers() == [], "process 1 killed what the supervisor could not"
+    assert started.strangers() == [], "process 1 should kill what the supervisor left"
     assert started.ask("echo alive") == "alive"
 
 
 def test_a_restless_family_dies(started: Start) -> None:
-    """T03: even processes that live for less than a millisecond."""
+    """T03: processes that live for less than a millisecond are killed, too."""
     result = started.run(python(RESTLESS), seconds=0.5)
     assert result.timed_out
     assert started.strangers() == []
 
 
 def test_a_fork_bomb(started: Start) -> None:
-    """T05, H15, F27: it meets its limit and dies at its deadline; the next call works.
+    """T05, H15, F27: a fork bomb hits the process limit and is killed at its deadline; the next call works.
 
-    Left running in the background it is the next call that pays: everything is killed, and the call is made.
+    If it is left in the background, the next call first kills everything and then runs.
     """
     result = started.run(python(BOMB), until="full")
     assert result.timed_out
@@ -147,7 +147,7 @@ def test_a_fork_bomb(started: Start) -> None:
 
 
 def test_zombies(started: Start) -> None:
-    """T08: the dead are buried, those of background processes, too; 200 of them would use up the limit of 128."""
+    """T08: zombies are reaped, also those of background processes; 200 of them would exceed the limit of 128."""
     code = "import os\nfor _ in range(100):\n  if os.fork() == 0: os.fork(); os._exit(0)\n  os.wait()"
     for _ in range(2):
         assert started.run(python(code)).exit_code == 0
@@ -157,7 +157,7 @@ def test_zombies(started: Start) -> None:
 
 @pytest.mark.parametrize("hosted", [True, False], ids=["process-1", "docker-exec"])
 def test_closing_waits_for_nobody(stage: Any, hosted: bool) -> None:
-    """T06, T07: a family that ignores SIGTERM, and a process 1 that does so, too, cost no grace period."""
+    """T06, T07: closing needs no grace period, even if all processes and process 1 ignore SIGTERM."""
     with stage.start(hosted=hosted) as started:
         started.run(python(FAMILY))
         assert len(started.processes("python3 -c")) == 4
@@ -170,7 +170,7 @@ def test_closing_waits_for_nobody(stage: Any, hosted: bool) -> None:
 
 @pytest.mark.parametrize("hosted", [True, False], ids=["process-1", "docker-exec"])
 def test_closing_while_a_command_runs(stage: Any, hosted: bool) -> None:
-    """T06: from another thread: the call raises soon instead of giving a result, and nothing runs any more."""
+    """T06: closing from another thread makes the running call raise soon and leaves no processes."""
     with stage.start(hosted=hosted) as started:
         closer = threading.Thread(target=lambda: (started.wait_for("sleep 600"), started.sandbox.close()))
         closer.start()
@@ -183,15 +183,15 @@ def test_closing_while_a_command_runs(stage: Any, hosted: bool) -> None:
 
 
 def test_paused_from_outside(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """T09, X02: a container that somebody paused costs its caller the deadline and a grace, and is no verdict.
+    """T09, X02: a command in a container paused from outside raises SandboxError after deadline and grace.
 
-    Nobody inside can have done that, so it is a SandboxError; and a paused container can be closed.
+    A command cannot pause its own container. A paused container can be closed.
     """
     monkeypatch.setattr(channel, "KILL_GRACE", 1.0)
     with stage.start() as started:
         assert subprocess.run(["docker", "pause", started.id], capture_output=True).returncode == 0
         refused = subprocess.run(["docker", "exec", started.id, "true"], capture_output=True, text=True)
-        assert (refused.returncode, "paused" in refused.stderr) == (1, True), "as a failing test would end"
+        assert (refused.returncode, "paused" in refused.stderr) == (1, True), "docker exits with 1, like a failing test"
         with pytest.raises(SandboxError):
             started.run("true", seconds=1.0)
     with stage.start() as started:
@@ -203,7 +203,7 @@ def test_paused_from_outside(stage: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_once_leaves_nothing(stage: Any) -> None:
-    """T06: what a command in a start of its own leaves behind dies with it, at its end and at its deadline."""
+    """T06: processes left by a one-off command are killed when it ends and at its deadline."""
     family = shlex.quote(FAMILY)
     result = stage.once(f"python3 -c {family}; exit 5")
     assert (result.exit_code, result.stdout.text, result.timed_out) == (5, "ready\n", False)
@@ -213,7 +213,7 @@ def test_once_leaves_nothing(stage: Any) -> None:
 
 
 def test_two_who_remove_one_container(stage: Any) -> None:
-    """F10: who comes second waits for the first one; the engine would refuse it ("already in progress")."""
+    """F10: concurrent removals all succeed, although the engine refuses one that is "already in progress"."""
     for _ in range(4):
         with stage.start() as started, ThreadPoolExecutor(4) as pool:
             removals = [pool.submit(started.sandbox.container.remove) for _ in range(4)]

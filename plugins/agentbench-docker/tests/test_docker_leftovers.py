@@ -1,4 +1,4 @@
-"""Many sandboxes at once, and what stays: nothing of a provider that ended, and no more than the cache knows of."""
+"""Many sandboxes at once, and cleanup: closed and dead providers leave nothing outside the cache."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ pytestmark = pytest.mark.docker
 
 SOON = 60.0
 COUNTING = 'echo made >> "$PIP_CACHE_DIR/count"; sleep 1'
-"""A set-up that leaves a trace on the host: what pip downloads is kept there."""
+"""A setup that leaves a trace in pip's cache on the host."""
 
 
 @attrs.frozen
-class Ground:
-    """Temporary files and a cache of this module."""
+class Directories:
+    """Temporary files and cache of this module."""
 
     directory: Path
 
@@ -56,7 +56,7 @@ class Ground:
         return environment.start(self.tree(), read_only=False, network=False, deadline=Deadline(SOON))
 
     def owned(self, kind: str) -> list[str]:
-        """Ids of containers, networks or images that providers of this module made."""
+        """Return the ids of containers, networks or images made by providers of this module."""
         if kind == "image":
             return self._images()
         listing = {"container": ["ps", "--all"], "network": ["network", "ls"]}
@@ -72,14 +72,14 @@ class Ground:
     def _is_ours(self, kind: str, found: str) -> bool:
         try:
             (seen,) = json.loads(asked(kind, "inspect", found))
-        except subprocess.CalledProcessError:  # somebody else's, and just removed
+        except subprocess.CalledProcessError:  # belongs to another run, which just removed it
             return False
         labels = seen["Labels"] if kind == "network" else seen["Config"]["Labels"]
         return str(labels.get("agentbench.owner", "")).startswith(f"{self.temporary}/")
 
 
 def asked(*arguments: str) -> str:
-    """What ``docker`` prints."""
+    """Return the output of ``docker``."""
     return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True, timeout=60).stdout
 
 
@@ -91,25 +91,25 @@ def spec_of(*commands: str, **settings: Any) -> EnvironmentSpec:
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    """Where this module works. In the end the engine has nothing of it, and nothing is mounted there."""
-    ground = Ground(tmp_path_factory.mktemp("leftovers"))
-    ground.temporary.mkdir()
+def dirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Directories]:
+    """The directories of this module; checks at the end that neither containers nor mounts are left."""
+    dirs = Directories(tmp_path_factory.mktemp("leftovers"))
+    dirs.temporary.mkdir()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tempfile, "tempdir", str(ground.temporary))
-        patch.setenv("XDG_CACHE_HOME", str(ground.directory / "cache"))
-        yield ground
-        for image in ground.owned("image"):  # kept for later runs, which this cache will not see
+        patch.setattr(tempfile, "tempdir", str(dirs.temporary))
+        patch.setenv("XDG_CACHE_HOME", str(dirs.directory / "cache"))
+        yield dirs
+        for image in dirs.owned("image"):  # cached for later runs, which will not see this cache
             asked("image", "rm", "--force", image)
-    assert [ground.owned(kind) for kind in ("container", "network", "image")] == [[], [], []]
-    assert list(ground.temporary.iterdir()) == []
-    assert str(ground.directory) not in Path("/proc/mounts").read_text()
+    assert [dirs.owned(kind) for kind in ("container", "network", "image")] == [[], [], []]
+    assert list(dirs.temporary.iterdir()) == []
+    assert str(dirs.directory) not in Path("/proc/mounts").read_text()
 
 
 @pytest.fixture
-def cache(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of one test."""
-    place = ground.directory / f"cache-{secrets.token_hex(6)}"
+def cache(dirs: Directories, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own for a test."""
+    place = dirs.directory / f"cache-{secrets.token_hex(6)}"
     monkeypatch.setenv("XDG_CACHE_HOME", str(place))
     return place / "agentbench/docker"
 
@@ -121,43 +121,43 @@ def provider(**options: Any) -> Iterator[DockerProvider]:
 
 
 @pytest.fixture(scope="module")
-def environment(ground: Ground) -> Iterator[DockerEnvironment]:
-    """One without a set-up, for all tests that only start."""
+def environment(dirs: Directories) -> Iterator[DockerEnvironment]:
+    """An environment without setup, shared by all tests that only start sandboxes."""
     with provider() as made:
-        yield ground.prepare(made, spec_of())
+        yield dirs.prepare(made, spec_of())
 
 
 # --- many at once ------------------------------------------------------------------------------------------------
 
 
-def test_many_sandboxes_at_once(ground: Ground, environment: DockerEnvironment) -> None:
-    """F23: 24 sandboxes from 8 threads, all open at once: each starts, answers for itself, and is removed."""
+def test_many_sandboxes_at_once(dirs: Directories, environment: DockerEnvironment) -> None:
+    """F23: 8 threads open 24 sandboxes at once; each starts, runs its own command, and is removed."""
 
     def start(number: int) -> DockerSandbox:
-        sandbox = ground.start(environment)
+        sandbox = dirs.start(environment)
         said = sandbox.exec(f"echo {number} > mine; cat mine", deadline=Deadline(SOON))
         assert said.stdout.text == f"{number}\n", said
         return sandbox
 
     with ThreadPoolExecutor(8) as pool:
         sandboxes = list(pool.map(start, range(24)))
-        assert len(ground.owned("container")) == 24
+        assert len(dirs.owned("container")) == 24
         list(pool.map(DockerSandbox.close, sandboxes))
-    assert ground.owned("container") == []
+    assert dirs.owned("container") == []
 
 
-def test_time_under_load_is_the_commands_own(ground: Ground, environment: DockerEnvironment) -> None:
-    """F24: while other sandboxes keep every processor busy, half a second is no timeout of twenty."""
+def test_time_under_load_is_the_commands_own(dirs: Directories, environment: DockerEnvironment) -> None:
+    """F24: a half-second command does not reach a 20-second deadline while other sandboxes use every CPU."""
     busy = "(while :; do :; done) >/dev/null 2>&1 & " * (os.cpu_count() or 1)
     with contextlib.ExitStack() as stack:
-        sandboxes = [stack.enter_context(contextlib.closing(ground.start(environment))) for _ in range(5)]
+        sandboxes = [stack.enter_context(contextlib.closing(dirs.start(environment))) for _ in range(5)]
         for sandbox in sandboxes[1:]:
             assert sandbox.exec(busy, deadline=Deadline(SOON)).ok
         for _ in range(4):
             result = sandboxes[0].exec("sleep 0.5; echo done", deadline=Deadline(20))
             assert (result.exit_code, result.timed_out, result.stdout.text) == (0, False, "done\n"), result
             assert result.duration_sec >= 0.5
-    assert ground.owned("container") == []
+    assert dirs.owned("container") == []
 
 
 # --- the cache ---------------------------------------------------------------------------------------------------
@@ -184,15 +184,15 @@ provider.close()
 """
 
 
-def test_two_processes_that_prepare_the_same_at_once(ground: Ground, cache: Path) -> None:
-    """F14 and the cache: set-up runs once, whoever is first; the other one waits, and finds what was made."""
+def test_two_processes_that_prepare_the_same_at_once(dirs: Directories, cache: Path) -> None:
+    """F14: setup runs once if two processes prepare the same environment; the second waits for the first."""
     words = [sys.executable, "-c", PREPARES, json.dumps(dump(spec_of(COUNTING)))]
-    own = os.environ | {"TMPDIR": str(ground.temporary)}
+    own = os.environ | {"TMPDIR": str(dirs.temporary)}
     with contextlib.ExitStack() as stack:
         processes = [
             stack.enter_context(
                 subprocess.Popen(
-                    [*words, str(ground.tree()), str(ground.tree())],
+                    [*words, str(dirs.tree()), str(dirs.tree())],
                     env=own,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
@@ -214,47 +214,47 @@ def test_two_processes_that_prepare_the_same_at_once(ground: Ground, cache: Path
     assert (cache / "pip/count").read_text() == "made\n"
 
 
-def test_a_set_up_that_fails_leaves_nothing(ground: Ground, cache: Path) -> None:
-    """Neither an image nor an entry, no container, no network; the next preparation begins from the start."""
-    images = set(ground.owned("image"))
+def test_a_set_up_that_fails_leaves_nothing(dirs: Directories, cache: Path) -> None:
+    """A failed setup leaves no image, cache entry, container or network; the next one starts over."""
+    images = set(dirs.owned("image"))
     spec = spec_of('echo made >> "$PIP_CACHE_DIR/count"', "exit 3", network_policy="setup_only")
     with provider() as made:
         for _ in range(2):
             with pytest.raises(SetupError, match="exit"):
-                ground.prepare(made, spec)
+                dirs.prepare(made, spec)
             assert Cache().entries() == []
             assert [path for path in cache.glob("environments/*/*") if path.name != ".lock"] == []
-            assert set(ground.owned("image")) == images
-    assert ground.owned("container") == []
-    assert ground.owned("network") == []
+            assert set(dirs.owned("image")) == images
+    assert dirs.owned("container") == []
+    assert dirs.owned("network") == []
     assert (cache / "pip/count").read_text() == "made\n" * 2
 
 
-# --- what the dead left ------------------------------------------------------------------------------------------
+# --- left by dead providers --------------------------------------------------------------------------------------
 
 
-def test_images_without_an_entry_are_swept_and_those_with_one_stay(ground: Ground, cache: Path) -> None:
-    """F14: who dies between the commit and the entry leaves an image that nobody would ever find again."""
+def test_images_without_an_entry_are_swept_and_those_with_one_stay(dirs: Directories, cache: Path) -> None:
+    """F14: an image whose cache entry is missing, as after a crash, is swept; one with an entry stays."""
     with provider() as made:
-        image = ground.prepare(made, spec_of("true")).facts["image_id"]
-    assert ground.owned("container") == []
+        image = dirs.prepare(made, spec_of("true")).facts["image_id"]
+    assert dirs.owned("container") == []
     with provider() as made:
         made.sweep()
-        assert image in ground.owned("image")
+        assert image in dirs.owned("image")
         (entry,) = cache.glob("environments/*/entry.json")
         entry.unlink()
         made.sweep()
-        assert image not in ground.owned("image")
+        assert image not in dirs.owned("image")
 
 
 def test_sweeping_bears_that_an_image_goes_while_it_looks(
-    ground: Ground, cache: Path, monkeypatch: pytest.MonkeyPatch
+    dirs: Directories, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F14: two runs that begin at once sweep at once: what one has listed, the other has removed."""
+    """F14: a sweep tolerates that another run removes an image after it was listed."""
     from python_on_whales.components.image.cli_wrapper import ImageCLI
 
     with provider() as made:
-        image = ground.prepare(made, spec_of("true")).facts["image_id"]
+        image = dirs.prepare(made, spec_of("true")).facts["image_id"]
     listing = ImageCLI.list
 
     def list_and_remove(self: ImageCLI, *arguments: Any, **more: Any) -> Any:
@@ -265,59 +265,59 @@ def test_sweeping_bears_that_an_image_goes_while_it_looks(
     monkeypatch.setattr(ImageCLI, "list", list_and_remove)
     with provider() as made:
         made.sweep()
-    assert image not in ground.owned("image")
+    assert image not in dirs.owned("image")
 
 
 def test_sweeping_spares_the_images_that_a_living_provider_uses(
-    ground: Ground, cache: Path, monkeypatch: pytest.MonkeyPatch
+    dirs: Directories, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F14: an environment that a dead provider prepared and a living one uses survives who keeps another cache."""
+    """F14: a sweep with another cache spares an image that a live provider uses."""
     with provider() as made:
-        ground.prepare(made, spec_of("true"))
+        dirs.prepare(made, spec_of("true"))
     with provider() as living:
-        environment = ground.prepare(living, spec_of("true"))
+        environment = dirs.prepare(living, spec_of("true"))
         assert environment.facts["cache"].startswith("hit")
-        monkeypatch.setenv("XDG_CACHE_HOME", str(ground.directory / "another"))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(dirs.directory / "another"))
         with provider() as other:
             other.sweep()
-        with contextlib.closing(ground.start(environment)) as sandbox:
+        with contextlib.closing(dirs.start(environment)) as sandbox:
             assert sandbox.exec("true", deadline=Deadline(SOON)).ok
 
 
-def test_sweeping_removes_what_the_dead_left_and_spares_the_living(ground: Ground, cache: Path) -> None:
-    """F14: containers and networks of owners without a lease go; those of an owner that holds one stay."""
+def test_sweeping_removes_what_the_dead_left_and_spares_the_living(dirs: Directories, cache: Path) -> None:
+    """F14: containers and networks of owners without a lease are removed; those of lease holders are not."""
     name = f"agentbench-{secrets.token_hex(6)}"
     make: dict[str, Callable[[str], str]] = {
         "container": lambda owner: asked("create", *_labels(owner), "agentbench/py-runner:0.1.0", "true"),
         "network": lambda owner: asked("network", "create", *_labels(owner), f"{name}-{Path(owner).name[-4:]}"),
     }
     with provider() as living:
-        owner = str(ground.prepare(living, spec_of()).scratch.path)
+        owner = str(dirs.prepare(living, spec_of()).scratch.path)
         for one in make.values():
-            one(str(ground.temporary / "agentbench-docker-dead"))
+            one(str(dirs.temporary / "agentbench-docker-dead"))
         alive = [one(owner)[:12] for one in make.values()]
         with provider() as made:
             made.sweep()
-        assert [each for kind in make for each in ground.owned(kind)] == alive
-    assert [ground.owned(kind) for kind in make] == [[], []]
+        assert [each for kind in make for each in dirs.owned(kind)] == alive
+    assert [dirs.owned(kind) for kind in make] == [[], []]
 
 
 @pytest.mark.mounts
 @pytest.mark.parametrize("hidden", ["temporary", ""], ids=["scratch", "scratch-and-cache"])
-def test_sweeping_spares_the_living_whose_files_it_cannot_see(ground: Ground, cache: Path, hidden: str) -> None:
-    """F14: two jobs with one engine and a /tmp of their own each, with a cache of both or of their own.
+def test_sweeping_spares_the_living_whose_files_it_cannot_see(dirs: Directories, cache: Path, hidden: str) -> None:
+    """F14: two jobs share an engine, each with its own /tmp, and one cache or two.
 
-    That a path is not there says nothing of its owner: what the engine has of it stays while the engine has its lease.
+    A missing path does not mean that its owner is dead: containers and networks stay while the engine has the lease.
     """
     prune = [str(Path(sys.executable).with_name("agentbench")), "docker", "prune", "--all"]
     hide = 'mount -t tmpfs tmpfs "$1" && mkdir -p "$2" && export TMPDIR="$2" && shift 2 && exec "$@"'
-    places = [str(ground.directory / hidden), str(ground.temporary)]
+    places = [str(dirs.directory / hidden), str(dirs.temporary)]
     with provider() as living:
-        environment = ground.prepare(living, spec_of("true", network_policy="setup_only"))
-        with contextlib.closing(ground.start(environment)) as sandbox:
-            before = [ground.owned(kind) for kind in ("container", "network", "image")]
+        environment = dirs.prepare(living, spec_of("true", network_policy="setup_only"))
+        with contextlib.closing(dirs.start(environment)) as sandbox:
+            before = [dirs.owned(kind) for kind in ("container", "network", "image")]
             subprocess.run(["unshare", "--mount", "sh", "-c", hide, "sh", *places, *prune], check=True)
-            assert [ground.owned(kind) for kind in ("container", "network", "image")] == before
+            assert [dirs.owned(kind) for kind in ("container", "network", "image")] == before
             assert environment.workspace.is_dir()
             assert sandbox.exec("true", deadline=Deadline(SOON)).ok
 
@@ -326,24 +326,24 @@ def _labels(owner: str) -> list[str]:
     return ["--label", f"agentbench.owner={owner}", "--label", f"agentbench.uid={os.geteuid()}"]
 
 
-def test_a_provider_that_is_closed_has_nothing_left(ground: Ground, cache: Path) -> None:
-    """F14: closing removes what is open, from under whoever still works with it, and starts nothing any more."""
+def test_a_provider_that_is_closed_has_nothing_left(dirs: Directories, cache: Path) -> None:
+    """F14: closing a provider removes its open sandboxes, even in use, and nothing starts afterwards."""
     with provider() as made:
-        environment = ground.prepare(made, spec_of("true", network_policy="setup_only"))
-        sandboxes = [ground.start(environment) for _ in range(2)]
-        assert len(ground.owned("network")) == 1
+        environment = dirs.prepare(made, spec_of("true", network_policy="setup_only"))
+        sandboxes = [dirs.start(environment) for _ in range(2)]
+        assert len(dirs.owned("network")) == 1
         with ThreadPoolExecutor(1) as pool:
             cut = pool.submit(sandboxes[0].exec, "echo begun > begun; sleep 63", deadline=Deadline(SOON))
             end = time.monotonic() + SOON
-            while not list(ground.directory.glob("tree-*/begun")):
+            while not list(dirs.directory.glob("tree-*/begun")):
                 assert time.monotonic() < end
                 time.sleep(0.05)
             made.close()
             with pytest.raises(SandboxError):
                 cut.result(SOON)
         with pytest.raises(SandboxError):
-            ground.start(environment)
+            dirs.start(environment)
         with pytest.raises(SandboxError):
             sandboxes[1].exec("true", deadline=Deadline(SOON))
-    assert ground.owned("container") == []
-    assert ground.owned("network") == []
+    assert dirs.owned("container") == []
+    assert dirs.owned("network") == []

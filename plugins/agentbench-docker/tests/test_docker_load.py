@@ -1,4 +1,4 @@
-"""What slowed commands down, as the kernel counts it for their container. Engine, limits and counters are real."""
+"""Resource usage of commands, as the kernel counts it per container; engine and limits are real."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FOUR_BURN = "for i in 1 2 3 4; do (while :; do :; done) & done; sleep 1"
 
 
 def allow(started: Any, processors: str) -> None:
-    """Give its container other limits; a tenth of a processor is used up however busy the machine is."""
+    """Change the CPU limit; a tenth of a CPU is used up however busy the machine is."""
     command = ["docker", "update", "--cpus", processors, started.id]
     subprocess.run(command, capture_output=True, timeout=60, check=True)
 
 
 def test_a_container_that_wants_more_than_its_limit(started: Any) -> None:
-    """It is held back for most of the time, and never for longer than that; the next command is not charged for it."""
+    """A command over its CPU limit is throttled; the next one is not charged for it."""
     allow(started, "0.1")
     result = started.run(FOUR_BURN, 1.5)
     throttled = result.load.throttled_sec
@@ -37,7 +37,7 @@ def test_a_container_that_wants_more_than_its_limit(started: Any) -> None:
 
 
 def test_a_start_of_its_own(stage: Any) -> None:
-    """Its processor time is counted, also when it ran out of time and was killed."""
+    """CPU time of a one-off command is counted, even if it timed out and was killed."""
     late = stage.once(
         "python3 -c 'import time\nwhile time.process_time() < 0.3: pass'; touch begun; sleep 60", until="begun"
     )
@@ -46,21 +46,21 @@ def test_a_start_of_its_own(stage: Any) -> None:
 
 
 def test_who_is_killed_for_memory(started: Any) -> None:
-    """Each one is counted, in the command that it belongs to."""
+    """Every OOM kill is counted for the command that caused it."""
     greedy = "python3 -c 'b\"x\" * (600 << 20)'"
     assert started.run(f"{greedy}; {greedy}; true").load.oom_kills == 2
     assert started.run("true").load.oom_kills == 0
 
 
 def test_images_without_python(stage: Any) -> None:
-    """Nobody counts there, which is not zero."""
+    """Without Python usage is unknown, not zero."""
     with stage.start(hosted=False) as started:
         assert started.run("true").load == ResourceUsage()
     assert stage.once("true", hosted=False).load == ResourceUsage()
 
 
 def test_the_counters_of_cgroup_2(tmp_path: Path) -> None:
-    """As the kernel writes them: 4 processes wanted 2 processors for 2 s, and had 1; they waited for memory, too."""
+    """Counters as the kernel writes them: 4 processes wanted 2 CPUs for 2 s, had 1, and stalled on memory."""
     (tmp_path / "cpu.max").write_text("100000 100000\n")
     cpu, pressure, events = (tmp_path / name for name in ("cpu.stat", "memory.pressure", "memory.events"))
     stat = "usage_usec {}\nuser_usec 1\nsystem_usec 1\nnr_periods {}\nnr_throttled {}\nthrottled_usec {}\n"
@@ -82,5 +82,5 @@ def test_the_counters_of_cgroup_2(tmp_path: Path) -> None:
 
 
 def test_a_system_that_counts_nothing(tmp_path: Path) -> None:
-    """An empty result."""
+    """Without counters the result is empty."""
     assert ResourceCounters(f"{tmp_path}/").increase() == {}

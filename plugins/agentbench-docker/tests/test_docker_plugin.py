@@ -1,4 +1,4 @@
-"""What the distribution registers, and what importing it costs."""
+"""What the distribution registers, and the cost of importing it."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def test_registers_the_sandbox_and_the_command() -> None:
 
 
 def test_entry_module_and_command_module_import_nothing_heavy() -> None:
-    """python-on-whales costs a quarter of a second: it is imported when an engine is asked, and not before."""
+    """python-on-whales takes a quarter of a second to import, so it is imported only when needed."""
     code = (
         "import sys, agentbench_docker.plugin, agentbench_docker.command;"
         f"print(sorted(name for name in {HEAVY!r} if name in sys.modules))"

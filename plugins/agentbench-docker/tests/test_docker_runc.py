@@ -1,4 +1,4 @@
-"""H35: versions of runc with known escapes are named."""
+"""H35: runc versions with known escapes are reported."""
 
 import pytest
 from hypothesis import given, strategies as st

@@ -1,4 +1,4 @@
-"""``agentbench docker status`` with no engine, with one that hangs, and with a real one."""
+"""``agentbench docker status`` without an engine, with one that hangs, and with a real one."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def look(environ: dict[str, str], deadline: Deadline) -> EngineFacts:
 
 @pytest.fixture
 def hanging_engine(tmp_path: Path) -> Iterator[str]:
-    """A socket that accepts connections and never says a word."""
+    """A socket that accepts connections and never answers."""
     path = tmp_path / "hangs.sock"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
@@ -73,7 +73,7 @@ def _environments() -> dict[str, bytes]:
         if entry.name.isdigit() and entry.name != str(os.getpid()):
             try:
                 found[entry.name] = (entry / "environ").read_bytes()
-            except OSError:  # ended meanwhile, or not ours
+            except OSError:  # ended meanwhile, or of another user
                 continue
     return found
 
@@ -86,7 +86,7 @@ def test_a_context_is_refused_instead_of_asking_another_engine(tmp_path: Path) -
 
 @pytest.fixture
 def recording_client(tmp_path: Path) -> Path:
-    """A ``docker`` that writes down how it was called, then fails."""
+    """A ``docker`` that records its environment and arguments, then fails."""
     client = tmp_path / "bin" / "docker"
     client.parent.mkdir()
     log = tmp_path / "called"
@@ -96,7 +96,7 @@ def recording_client(tmp_path: Path) -> Path:
 
 
 def test_the_client_sees_an_empty_configuration_and_no_key(recording_client: Path, tmp_path: Path) -> None:
-    """H28: proxies with passwords live in the user's docker configuration. H27: keys are nobody's business."""
+    """H28, H27: the client sees neither the user's docker configuration, which may hold passwords, nor keys."""
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "config.json").write_text('{"proxies": {"default": {"httpProxy": "http://u:PLANTED@proxy"}}}')
@@ -117,13 +117,13 @@ def test_the_client_sees_an_empty_configuration_and_no_key(recording_client: Pat
 
 
 def test_a_switch_that_prints_keys_is_refused(tmp_path: Path) -> None:
-    """H27: python-on-whales would print the whole environment, keys included."""
+    """H27: the debug switch of python-on-whales is refused, as it prints the whole environment."""
     with pytest.raises(UnavailableError, match="including keys"):
         look(environment(PYTHON_ON_WHALES_DEBUG="1"), Deadline(10))
 
 
 def test_certificates_are_still_the_users(recording_client: Path, tmp_path: Path) -> None:
-    """The client looks for them in its configuration directory unless it is told where they are."""
+    """The client is given the user's certificate directory, since its configuration directory is empty."""
     environ = environment(
         PATH=f"{recording_client.parent / 'bin'}:{os.environ['PATH']}",
         DOCKER_HOST="tcp://engine.example:2376",

@@ -1,4 +1,4 @@
-"""Images and prepared environments: what is kept, what is refused, what goes."""
+"""Images and prepared environments: caching, pruning, and what is refused."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ pytestmark = pytest.mark.docker
 
 class Quiet:
     def started(self, command: str) -> None:
-        """Nothing."""
+        """Ignore it."""
 
     def finished(self, command: str, result: object) -> None:
-        """Nothing."""
+        """Ignore it."""
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def images(reference: str) -> list[str]:
     return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
 
 
-# --- the image that tasks run in ---------------------------------------------------------------------------------
+# --- the image for tasks -----------------------------------------------------------------------------------------
 
 
 def test_the_default_of_tasks_is_what_build_makes() -> None:
@@ -81,7 +81,7 @@ def test_the_default_of_tasks_is_what_build_makes() -> None:
 
 
 def test_an_image_is_made_once_and_never_replaced() -> None:
-    """A tag keeps its meaning: what is there stays, and another recipe under its name is refused."""
+    """Building again keeps the existing image; another recipe under the same tag is refused."""
     before = images(building.TAG)
     again = command("build")
     assert "already exists" in again.output
@@ -93,7 +93,7 @@ def test_an_image_is_made_once_and_never_replaced() -> None:
 
 
 def test_a_base_that_is_not_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Says what to do where no registry answers, also before it tries; nothing is left."""
+    """A build without a reachable registry fails with a remedy, warns beforehand, and leaves no image."""
     monkeypatch.setattr(building, "TAG", f"agentbench-test/none:{secrets.token_hex(4)}")
     monkeypatch.setenv("SSL_CERT_FILE", "/etc/of-the-company.crt")
     said: list[str] = []
@@ -111,7 +111,7 @@ def test_a_base_that_is_not_there(client: Client, monkeypatch: pytest.MonkeyPatc
 def test_an_image_knows_its_packages_and_what_has_changed_since_the_release(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same recipe gives other packages on another day: recorded with versions and hashes, compared, and said."""
+    """A build records package versions and hashes and reports differences from the release."""
     (tmp_path / "recipe").mkdir()
     other = "sed -i '/^Package: git$/,/^Version/s/^Version: .*/Version: 9.9/' /var/lib/dpkg/status"
     other += " && echo more >> /var/lib/dpkg/info/ripgrep.md5sums"
@@ -136,7 +136,7 @@ def test_an_image_knows_its_packages_and_what_has_changed_since_the_release(
 
 
 def test_a_set_up_that_meets_a_certificate_that_it_does_not_trust(cache: Path, tree: Path) -> None:
-    """Behind a proxy that re-signs, the message names the option that helps."""
+    """After a TLS failure, as behind a re-signing proxy, the message names the option that fixes it."""
     server = (
         "import http.server, ssl; tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); tls.load_cert_chain('/tmp/both');"
         "web = http.server.HTTPServer(('127.0.0.1', 4433), http.server.SimpleHTTPRequestHandler);"
@@ -156,7 +156,7 @@ def test_a_set_up_that_meets_a_certificate_that_it_does_not_trust(cache: Path, t
 
 
 def test_an_image_that_is_not_there(client: Client) -> None:
-    """Ours is to be built, others are pulled, or not even that."""
+    """The remedy for a missing image is to build or pull it; with ``never`` nothing is pulled."""
     with pytest.raises(UnavailableError) as caught:
         BaseImages(client, "missing").get("agentbench/py-runner:9.9.9", Deadline(60))
     assert caught.value.remedy == "Run: agentbench docker build"
@@ -171,7 +171,7 @@ def test_an_image_that_is_not_there(client: Client) -> None:
 
 
 def test_environments_are_kept_and_given_back(cache: Path, tree: Path) -> None:
-    """`list` shows what they take; `prune` removes by age and size, and never what a run works with."""
+    """``list`` shows disk use; ``prune`` removes by age and size, but nothing that is in use."""
     assert "no prepared environments" in command("list").output
     provider = DockerProvider(DockerOptions())
     try:
@@ -204,7 +204,7 @@ def test_environments_are_kept_and_given_back(cache: Path, tree: Path) -> None:
 
 
 def test_a_set_up_that_needs_a_place(cache: Path, tree: Path) -> None:
-    """An image without a prefix of its own gets one; a workspace may not lie where it would hide something."""
+    """A workspace at a path that would hide other files is refused; an unusual path works."""
     provider = DockerProvider(DockerOptions())
     try:
         spec = spec_of()
@@ -233,7 +233,7 @@ def test_a_set_up_that_needs_a_place(cache: Path, tree: Path) -> None:
 
 
 def test_a_tree_that_a_run_works_with_is_not_emptied(cache: Path, tree: Path) -> None:
-    """F31: the image is removed, another run prepares the same anew: the first one keeps what it started from."""
+    """F31: a run keeps its workspace when another run prepares the same environment again."""
     spec = spec_of("echo made > made")
     first, second = DockerProvider(DockerOptions()), DockerProvider(DockerOptions())
     try:
@@ -253,7 +253,7 @@ def test_a_tree_that_a_run_works_with_is_not_emptied(cache: Path, tree: Path) ->
 
 
 def test_what_users_make_of_an_environment_is_theirs(cache: Path, tree: Path) -> None:
-    """F14: an image does not hand on what tells our containers: the sweep leaves what others run from it alone."""
+    """F14: images do not pass on our owner labels, so the sweep spares containers that users run from them."""
     provider = DockerProvider(DockerOptions())
     try:
         image = provider.prepare(spec_of("true"), tree, Quiet(), Deadline(120)).image.id
@@ -271,7 +271,7 @@ def test_what_users_make_of_an_environment_is_theirs(cache: Path, tree: Path) ->
 
 
 def test_loosening_is_visible_whenever_it_was_prepared(cache: Path, tree: Path) -> None:
-    """D: the facts are those of this run, also where the environment is an earlier one's."""
+    """D: the facts describe the options of this run, even if the environment comes from the cache."""
     spec = spec_of()
     facts = []
     for options in (DockerOptions(), DockerOptions(read_only_root=False, capabilities=("NET_RAW",))):
@@ -285,11 +285,11 @@ def test_loosening_is_visible_whenever_it_was_prepared(cache: Path, tree: Path) 
     assert facts[1]["loosened"] == "capability NET_RAW; the root file system can be written"
 
 
-# --- what images bring along -------------------------------------------------------------------------------------
+# --- volumes and networks ----------------------------------------------------------------------------------------
 
 
 def test_a_volume_of_an_image_is_memory(cache: Path, tree: Path, tmp_path: Path) -> None:
-    """H13: otherwise it would be a way to the host's disk that nobody watches."""
+    """H13: a volume declared by an image is a tmpfs, since an ordinary one would use the host's disk unwatched."""
     name = f"agentbench-test/volume:{secrets.token_hex(4)}"
     (tmp_path / "Dockerfile").write_text(f"FROM {building.TAG}\nUSER 0\nRUN mkdir -m 1777 /data\nVOLUME /data\n")
     build = ["docker", "build", "--quiet", "--tag", name, "--file", str(tmp_path / "Dockerfile"), str(tmp_path)]
@@ -308,7 +308,7 @@ def test_a_volume_of_an_image_is_memory(cache: Path, tree: Path, tmp_path: Path)
 
 
 def test_neighbours_with_a_network_do_not_reach_one_another(cache: Path, tree: Path, tmp_path: Path) -> None:
-    """H30: also where a task's policy is ``always``."""
+    """H30: sandboxes with network access cannot reach each other, even if the policy is ``always``."""
     serve = "import socket; s = socket.create_server(('0.0.0.0', 8000)); open('up', 'w').close(); s.accept()"
     reach = "import socket, sys; socket.create_connection((sys.argv[1], 8000), 3)"
     provider = DockerProvider(DockerOptions())
@@ -330,12 +330,12 @@ def test_neighbours_with_a_network_do_not_reach_one_another(cache: Path, tree: P
         provider.close()
 
 
-# --- an image that cannot host our process 1 ---------------------------------------------------------------------
+# --- an image that cannot run our process 1 ----------------------------------------------------------------------
 
 
 @pytest.fixture
 def without_python(tmp_path: Path) -> Iterator[str]:
-    """An image that has a ``python`` for its tasks, and no ``python3``."""
+    """An image with a ``python`` for its tasks but without ``python3``."""
     name = f"agentbench-test/without-python3:{secrets.token_hex(4)}"
     drop = "rm -f /usr/bin/python3 /opt/venv/bin/python3 && ln -sf /usr/bin/python3.11 /opt/venv/bin/python"
     (tmp_path / "Dockerfile").write_text(f"FROM {building.TAG}\nUSER 0\nRUN {drop}\nUSER agent\n")
@@ -346,7 +346,7 @@ def without_python(tmp_path: Path) -> Iterator[str]:
 
 
 def test_an_image_without_python(cache: Path, tree: Path, without_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One `docker exec` per command instead; what the engine says of a command's own container is the verdict."""
+    """Commands run by ``docker exec`` instead; the exit code of a one-off command is its container's."""
     provider = DockerProvider(DockerOptions())
     try:
         environment = provider.prepare(spec_of(image=without_python), tree, Quiet(), Deadline(120))

@@ -1,4 +1,4 @@
-"""What a container's end says of a command: an exit code of its own, a limit, or that somebody else was there."""
+"""How a command's result follows from the end of its container: exit codes, limits and outside interference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentbench_docker.container import Container
 pytestmark = pytest.mark.docker
 
 LINES = pytest.mark.parametrize("hosted", [True, False], ids=["process-1", "docker-exec"])
-"""Both ways into a container: through our process 1, and for images without Python."""
+"""Commands run through our process 1, or by ``docker exec`` as in images without Python."""
 TAKE_MEMORY = "python3 -c \"b'x' * (600 << 20)\""
 
 
@@ -29,7 +29,7 @@ def docker(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def clients_of(container: str) -> list[int]:
-    """Process ids of the docker clients that are attached to a container."""
+    """Return the process ids of docker clients attached to a container."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
@@ -43,7 +43,7 @@ def clients_of(container: str) -> list[int]:
 
 @pytest.fixture
 def meanwhile() -> Iterator[Callable[[Callable[[], None]], None]]:
-    """Does something while the test waits for a command. What it raises, fails the test."""
+    """Run functions while the test waits for a command; their errors fail the test."""
     threads: list[threading.Thread] = []
     errors: list[Exception] = []
 
@@ -64,7 +64,7 @@ def meanwhile() -> Iterator[Callable[[Callable[[], None]], None]]:
 
 
 def running(stage: Any, known: set[str], command: str = "sleep 2.71") -> str:
-    """The id of a container that runs a command and that was not known."""
+    """Return the id of a new container that runs a command."""
     give_up_at = time.monotonic() + 60
     while time.monotonic() < give_up_at:
         for container in set(stage.containers()) - known:
@@ -95,20 +95,20 @@ CODES = {
 
 @LINES
 def test_exit_codes_of_commands(stage: Any, hosted: bool) -> None:
-    """X01, X04, X05, X06: they are the program's own, whatever docker uses them for; none of them is a timeout."""
+    """X01, X04, X05, X06: exit codes that docker itself uses are the program's own, and not a timeout."""
     with stage.start(hosted=hosted) as started:
         results = {command: started.run(command) for command in CODES}
         assert {command: result.exit_code for command, result in results.items()} == CODES
         assert not any(result.timed_out or result.limits_hit for result in results.values())
         if hosted:
-            assert docker("exec", started.id, "sh", "-c", "exit 137").returncode == 137, "as if it had been killed"
-            assert docker("exec", started.id, "/no/such/program").returncode in (126, 127), "as a program may say, too"
-    assert docker("exec", started.id, "true").returncode == 1, "no container: as a failing test would end"
+            assert docker("exec", started.id, "sh", "-c", "exit 137").returncode == 137, "137 looks like a kill"
+            assert docker("exec", started.id, "/no/such/program").returncode in (126, 127), "programs use these, too"
+    assert docker("exec", started.id, "true").returncode == 1, "docker exits with 1, like a failing test"
 
 
 @pytest.mark.parametrize("command", ["exit 0", "exit 1", "exit 124", "exit 126", "exit 137", "kill -9 $$"])
 def test_exit_codes_of_a_start_of_its_own(stage: Any, command: str) -> None:
-    """X01, X04, X05, X06: the same where the engine has the last word, which must be that of process 1."""
+    """X01, X04, X05, X06: the same for one-off commands, whose exit code the engine reports."""
     result = stage.once(command)
     expected = 137 if "kill" in command else int(command.removeprefix("exit "))
     assert (result.exit_code, result.timed_out, result.limits_hit) == (expected, False, ())
@@ -116,9 +116,9 @@ def test_exit_codes_of_a_start_of_its_own(stage: Any, command: str) -> None:
 
 @LINES
 def test_nothing_printed_is_an_exit_code(stage: Any, hosted: bool) -> None:
-    """X07, C20, C21: a command that reads all there is to read around it cannot write its own verdict.
+    """X07, C20, C21: a command cannot forge its exit code, whatever it reads from its surroundings.
 
-    Whatever tells the harness that a command has ended, and how, is out of the command's reach.
+    The channel that reports how a command ended is out of its reach.
     """
     forge = """
         for id in 1 $PPID $$; do
@@ -135,12 +135,12 @@ def test_nothing_printed_is_an_exit_code(stage: Any, hosted: bool) -> None:
         exit 7
     """
     result = stage.once(forge, hosted=hosted)
-    assert result.exit_code == 7, "it has forged an exit code"
+    assert result.exit_code == 7, "the command forged its exit code"
 
 
 def test_the_channel_is_out_of_reach(started: Any) -> None:
-    """X07, H27: a command has three descriptors of its own, and opens none of process 1, nor of its supervisor."""
-    assert started.ask(["ls", "/proc/self/fd"]).split() == ["0", "1", "2", "3"], "3 is the directory itself"
+    """X07, H27: a command has three descriptors and cannot open those of process 1 or its supervisor."""
+    assert started.ask(["ls", "/proc/self/fd"]).split() == ["0", "1", "2", "3"], "descriptor 3 is the listed directory"
     reach = """
         for id in 1 $PPID; do
             for place in fd/0 fd/1 fd/2 mem environ root cwd; do
@@ -155,18 +155,18 @@ def test_the_channel_is_out_of_reach(started: Any) -> None:
     assert started.ask(["python3", "-c", ptrace.format(pid="__import__('os').getppid()")]) == "-1"
 
 
-# --- ends from outside -------------------------------------------------------------------------------------------
+# --- ended from outside ------------------------------------------------------------------------------------------
 
 
 @LINES
 @pytest.mark.parametrize("action", ["rm --force", "kill", "restart --time 0"])
 def test_ended_from_outside(stage: Any, meanwhile: Any, action: str, hosted: bool) -> None:
-    """F10, X04: somebody removes, kills or restarts the container: a SandboxError, neither a pass nor a fail."""
+    """F10, X04: removing, killing or restarting the container raises SandboxError, neither a pass nor a fail."""
     with stage.start(hosted=hosted) as started:
 
         def act() -> None:
             started.wait_for("sleep 60")
-            assert docker(*action.split(), started.id).returncode == 0 or not hosted  # it may be gone by then
+            assert docker(*action.split(), started.id).returncode == 0 or not hosted  # it may have ended already
 
         meanwhile(act)
         with pytest.raises(SandboxError):
@@ -174,8 +174,8 @@ def test_ended_from_outside(stage: Any, meanwhile: Any, action: str, hosted: boo
 
 
 @pytest.fixture
-def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
-    """An engine that says once more how a container was before."""
+def stale_state(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """Make the engine report the container's previous state once more."""
 
     def make(started: Any) -> None:
         asked, stale = Container.state, iter([started.sandbox.container.state()])
@@ -185,10 +185,10 @@ def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
 
 
 @pytest.mark.parametrize("action", ["kill", "restart --time 0"])
-def test_the_engine_hears_of_it_late(stage: Any, meanwhile: Any, late: Any, action: str) -> None:
-    """X04: a command's end can be known before that of its container, which is said to run as before."""
+def test_the_engine_hears_of_it_late(stage: Any, meanwhile: Any, stale_state: Any, action: str) -> None:
+    """X04: a container killed from outside raises SandboxError, even if the engine still reports it as running."""
     with stage.start(hosted=False) as started:
-        late(started)
+        stale_state(started)
 
         def act() -> None:
             started.wait_for("sleep 60")
@@ -199,17 +199,17 @@ def test_the_engine_hears_of_it_late(stage: Any, meanwhile: Any, late: Any, acti
             started.run(["sleep", "60"])
 
 
-def test_the_engine_hears_of_it_late_while_a_file_is_written(stage: Any, late: Any) -> None:
-    """X04: nor is that the file's fault."""
+def test_the_engine_hears_of_it_late_while_a_file_is_written(stage: Any, stale_state: Any) -> None:
+    """X04: the same holds for writing a file."""
     with stage.start(hosted=False) as started:
-        late(started)
+        stale_state(started)
         assert docker("kill", started.id).returncode == 0
         with pytest.raises(SandboxError):
             started.sandbox.write_file("app.txt", b"text")
 
 
 def test_a_command_that_leaves_no_room(stage: Any) -> None:
-    """F11, F27: where nothing more can be started, a command that ended its own wrapper is no outsider's doing."""
+    """F11, F27: at the process limit, a command that kills its own wrapper gets exit code 137, not SandboxError."""
     fill = "try:\n    while os.fork(): pass\nexcept OSError: os.kill(os.getppid(), 9)\ntime.sleep(20)"
     with stage.start(hosted=False) as started:
         result = started.run(["python3", "-c", f"import os, time\n{fill}"])
@@ -219,7 +219,7 @@ def test_a_command_that_leaves_no_room(stage: Any) -> None:
 
 @LINES
 def test_asked_politely_from_outside(stage: Any, meanwhile: Any, hosted: bool) -> None:
-    """X04: process 1 does not end from a signal that can be ignored; the command's result is its own."""
+    """X04: process 1 ignores TERM, INT and HUP; the command keeps its own exit code."""
     with stage.start(hosted=hosted) as started:
 
         def act() -> None:
@@ -233,7 +233,7 @@ def test_asked_politely_from_outside(stage: Any, meanwhile: Any, hosted: bool) -
 
 @pytest.mark.parametrize("action", ["rm --force", "kill", "restart --time 0"])
 def test_ended_from_outside_while_scoring(stage: Any, meanwhile: Any, action: str) -> None:
-    """F10, X04: the same for a command in a start of its own."""
+    """F10, X04: the same for one-off commands."""
     known = set(stage.containers())
     meanwhile(lambda: _succeeds(docker(*action.split(), running(stage, known, "sleep 60"))))
     with pytest.raises(SandboxError):
@@ -247,7 +247,7 @@ def _succeeds(done: subprocess.CompletedProcess[str]) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_the_client_is_signalled_while_scoring(stage: Any, meanwhile: Any, number: signal.Signals) -> None:
-    """X07, X08, T01: as by Ctrl-C: a plain client says 0 then. Here it is no result, or the command's own."""
+    """X07, X08, T01: a signalled client, which exits 0, gives a SandboxError or the command's own result."""
     known = set(stage.containers())
 
     def act() -> None:
@@ -265,7 +265,7 @@ def test_the_client_is_signalled_while_scoring(stage: Any, meanwhile: Any, numbe
 @LINES
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
 def test_the_client_is_signalled(stage: Any, meanwhile: Any, number: signal.Signals, hosted: bool) -> None:
-    """X07, T01: for a command of an agent: no command ends a process of the host, so it is not counted against it."""
+    """X07, T01: the same for an agent's command, which is not blamed."""
     with stage.start(hosted=hosted) as started:
 
         def act() -> None:
@@ -287,19 +287,19 @@ def _outcome(call: Callable[[], ExecResult]) -> ExecResult | SandboxError:
         return error
 
 
-# --- ends from inside --------------------------------------------------------------------------------------------
+# --- ended from inside -------------------------------------------------------------------------------------------
 
 OUT_OF_TIME = """
     python3 -c 'import resource; resource.prlimit(1, resource.RLIMIT_CPU, (1, 1))' || echo refused >&2
     head -c 12000000000 /dev/zero
 """
-"""Has the kernel kill process 1 for the processor time that it takes to read so much output."""
+"""Makes the kernel kill process 1 for the CPU time that it uses to read the output."""
 
 
 def test_killing_process_1_by_its_limits(started: Any) -> None:
-    """F11: a command that has the kernel kill its container is the one to blame: no SandboxError, the next one works.
+    """F11: a command that kills its container by resource limits gets no SandboxError; the next one works.
 
-    Process 1 and commands have the same user, who may set limits for all his processes.
+    Process 1 and commands run as the same user, who may set the limits of all its processes.
     """
     result = started.run(OUT_OF_TIME)
     assert result.timed_out is False
@@ -308,7 +308,7 @@ def test_killing_process_1_by_its_limits(started: Any) -> None:
 
 @pytest.mark.parametrize("what", ["AS", "NOFILE", "NPROC", "STACK"])
 def test_starving_process_1(started: Any, what: str) -> None:
-    """F11, F27: nor is it one when process 1 can no longer do its work: that is the end of a command, and no pass."""
+    """F11, F27: starving process 1 of resources ends a command without a SandboxError, and not as a pass."""
     starve = f"import resource; resource.prlimit(1, resource.RLIMIT_{what}, (0, 0))"
     started.run(["python3", "-c", starve])
     for _ in range(2):
@@ -317,7 +317,7 @@ def test_starving_process_1(started: Any, what: str) -> None:
 
 
 def test_killing_everybody_at_once(started: Any) -> None:
-    """F11, T04: who does so in his first moment was started all the same: he is dead, and is not started again."""
+    """F11, T04: a command that kills everything at once has exit code 137 and is not started a second time."""
     for command in ("kill -9 -1", "kill -9 $PPID") * 8:
         result = started.run(f"echo ran >> count; {command}; sleep 20")
         assert (result.exit_code, result.timed_out, result.limits_hit) == (137, False, ()), result.stderr.text
@@ -325,17 +325,17 @@ def test_killing_everybody_at_once(started: Any) -> None:
 
 
 def test_killing_everybody_while_scoring(stage: Any) -> None:
-    """F11, T04: tests that kill all they can, their supervisor included, have failed."""
-    for _ in range(3):  # there is a race to be lost
+    """F11, T04: tests that kill everything, including their supervisor, fail."""
+    for _ in range(3):  # the outcome may depend on a race
         result = stage.once("kill -9 -1; exit 0")
         assert (result.exit_code, result.timed_out, result.limits_hit) == (137, False, ())
 
 
 def test_a_fork_bomb_while_scoring(stage: Any) -> None:
-    """F27, H15: left in the background it ends with the tests; it is noted, and the next start has all it needs."""
+    """F27, H15: a fork bomb left in the background ends with the tests, and its limit is recorded."""
     bomb = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
     result = stage.once(f"python3 -c {shlex.quote(bomb)} >/dev/null 2>&1 & sleep 1; exit 3")
-    assert result.exit_code in (2, 3), "2: the shell itself could not fork"
+    assert result.exit_code in (2, 3), "exit code 2 means that the shell could not fork"
     assert "pids" in result.limits_hit
     after = stage.once("echo fine")
     assert (after.exit_code, after.stdout.text, after.limits_hit) == (0, "fine\n", ())
@@ -345,24 +345,24 @@ def test_a_fork_bomb_while_scoring(stage: Any) -> None:
 
 
 def test_out_of_memory(stage: Any, started: Any) -> None:
-    """F12, F13, H16: the kernel's counter tells it, also where docker says nothing, or the command ends well."""
+    """F12, F13, H16: running out of memory is detected by the kernel's counter, even if the command exits 0."""
     own = started.run(f"exec {TAKE_MEMORY}")
     assert (own.exit_code, own.limits_hit) == (137, ("oom",))
     shown = docker("inspect", "--format", "{{.State.Running}}", started.id)
-    assert shown.stdout == "true\n", "process 1 is the last to go"
+    assert shown.stdout == "true\n", "process 1 should be killed last"
     child = started.run(f"{TAKE_MEMORY}; exit 0")
     assert (child.exit_code, child.limits_hit) == (0, ("oom",))
     after = started.run("echo alive")
     assert (after.stdout.text, after.limits_hit) == ("alive\n", ())
     victims = {started.ask(["cat", "/proc/self/oom_score_adj"]) for _ in range(30)}
-    assert victims == {"1000"}, "whatever a command starts, from its first moment on, goes before process 1"
+    assert victims == {"1000"}, "processes of a command should be killed before process 1"
     for command, code in ((f"exec {TAKE_MEMORY}", 137), (f"{TAKE_MEMORY}; exit 0", 0)):
         once = stage.once(command)
         assert (once.exit_code, once.limits_hit) == (code, ("oom",))
 
 
 def test_memory_that_nobody_holds(stage: Any, started: Any) -> None:
-    """H17: files in memory count, and nobody is left to be killed for them but process 1: the command's own doing."""
+    """H17: files in tmpfs count as memory; filling it is attributed to the command, even if process 1 is killed."""
     fill = "head -c 400000000 /dev/zero > /dev/shm/x; head -c 200000000 /dev/zero > /tmp/x; echo filled; exit 0"
     result = started.run(fill)
     assert "oom" in result.limits_hit
