@@ -1,4 +1,4 @@
-"""The fixtures of the kit, with a cache of its own for each test."""
+"""Fixtures of agentbench-testing, with a separate cache for each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adversarial agents of the core do what all of them must do; one script stands for all."""
+"""Adversarial agents pass the conformance suite; one script stands for all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SCRIPTS = {script.name: script for script in endings.SCRIPTS}
 
 
 class TestExitAtImport(AdversaryConformance, AgentConformance):
-    """As an agent, and as an adversary."""
+    """The script as an agent and as an adversary."""
 
     @classmethod
     def make_agent(cls) -> Agent:

@@ -1,4 +1,4 @@
-"""The auditor that comes with the core does what every auditor must do."""
+"""The auditor passes the conformance suite."""
 
 from __future__ import annotations
 

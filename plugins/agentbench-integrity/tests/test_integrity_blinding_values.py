@@ -1,4 +1,4 @@
-"""Values in canonical form: what the recorder writes is what the host reads, and hostile forms do no harm."""
+"""Values in canonical form: recording and reading them, comparisons, and hostile input."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def taken(recorder: Recorder) -> list[Any]:
 
 
 def form(value: Any) -> Any:
-    """As it arrives on the host."""
+    """Return the canonical form as it arrives on the host."""
     return json.loads(json.dumps(canonical(value, 0)))
 
 
@@ -77,7 +77,7 @@ def equal(value: Any, expected: Any) -> bool:
 
 @given(PLAIN)
 def test_round_trip(value: Any) -> None:
-    """Nested plain data is the same again, and its parts are of the same types."""
+    """Nested plain data survives a round trip, with the same types."""
     back = value_of(form(value))
     assert back == value
     if isinstance(value, list | tuple | dict | str | bytes | bool):
@@ -120,7 +120,7 @@ def test_membership(value: Any, values: list[Any]) -> None:
     assert holds("same items", form(values[::-1]), form(values))
 
 
-# --- kinds of values --------------------------------------------------------------------------------------------------
+# --- types of values --------------------------------------------------------------------------------------------------
 
 
 class Text(str):
@@ -246,7 +246,7 @@ DIFFERENT: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_what_is_the_same(one: Any, other: Any) -> None:
-    """As Python compares; exact types do not matter where they do not there."""
+    """Values that are equal in Python are equal here, whatever their exact types."""
     assert equal(one, other)
     assert equal(other, one)
     assert not holds("!=", form(one), form(other))
@@ -261,7 +261,7 @@ def test_what_differs(one: Any, other: Any) -> None:
 
 
 def test_objects_by_their_fields() -> None:
-    """More fields are allowed in what a program gives, since a solution may add some; none may be missing."""
+    """Recorded objects may have additional fields, since a solution may add some, but none may be missing."""
     wanted, more, less = (["object", "A", ["x", 1], ["y", 2]], ["z", 3], ["object", "A", ["x", 1]])
     assert holds("==", [*wanted, more], wanted)
     assert holds("==", ["list", [*wanted, more]], ["list", wanted])
@@ -299,7 +299,7 @@ def test_objects_by_their_fields() -> None:
     ],
 )
 def test_approx(value: Any, expected: Any, near: bool) -> None:
-    """As pytest compares."""
+    """Approximations compare as in pytest."""
     assert (value == expected) is near
     assert equal(value, expected) is near
 
@@ -322,17 +322,17 @@ def test_operators_of_the_host() -> None:
     assert not holds("same items", ["list", 1, 1], ["list", 1, 2])
 
 
-# --- what has no canonical form ---------------------------------------------------------------------------------------
+# --- values without canonical form ------------------------------------------------------------------------------------
 
 
 class Hostile:
-    """Whoever compares, shows or hashes it is found out."""
+    """Fails the test if it is compared, shown or hashed."""
 
-    def _found(self, *given: object) -> Any:
+    def _fail(self, *given: object) -> Any:
         raise AssertionError("the program's own method was called")
 
-    __eq__ = __ne__ = __repr__ = __str__ = __hash__ = __lt__ = __bool__ = __len__ = __iter__ = __getitem__ = _found
-    __contains__ = __int__ = __float__ = __index__ = __format__ = __bytes__ = __reduce_ex__ = _found
+    __eq__ = __ne__ = __repr__ = __str__ = __hash__ = __lt__ = __bool__ = __len__ = __iter__ = __getitem__ = _fail
+    __contains__ = __int__ = __float__ = __index__ = __format__ = __bytes__ = __reduce_ex__ = _fail
 
 
 class HostileText(Hostile, str):
@@ -347,8 +347,8 @@ class HostileItems(Hostile, tuple[int]):
     __slots__ = ()
 
 
-class KeyOfItsOwn:
-    """It may be hashed by the program; the recorder does not."""
+class OwnHash:
+    """A key that may be hashed by the program but not by the recorder."""
 
     def __init__(self) -> None:
         self.used = False
@@ -431,7 +431,7 @@ class OfOddClass(metaclass=Odd):
     ],
 )
 def test_no_canonical_form(make: Callable[[], Any]) -> None:
-    """Nothing of the program's own is called, and the host takes it for no value."""
+    """Recording such a value calls none of its methods, and the host rejects it as a value."""
     value = make()
     with pytest.raises(NotPlainError):
         canonical(value, 0)
@@ -445,7 +445,7 @@ def test_no_canonical_form(make: Callable[[], Any]) -> None:
 
 
 def test_keys_are_not_hashed_again() -> None:
-    key = KeyOfItsOwn()
+    key = OwnHash()
     values = ({key: 1}, {key}, frozenset({key}))
     key.used = True
     for value in values:
@@ -478,7 +478,7 @@ def test_singletons_and_truths() -> None:
 
 
 def test_the_text_of_an_exception() -> None:
-    """The one thing of the program's that is called; only of an exception that the context expects."""
+    """``str`` is called only for an exception that the context expects."""
     recorder = Recorder()
     error = ValueError("wrong")
     error.add_note("more")
@@ -525,7 +525,7 @@ OPERATORS += ["startswith", "not endswith", "same items"]
 
 @given(ANY_JSON, st.one_of(PLAIN.map(form), st.sampled_from([["approx", 1, None, None, True], "a+b.*c"])))
 def test_hostile_forms(hostile: Any, expected: Any) -> None:
-    """Nothing raises, and nothing that is no value equals one."""
+    """A malformed value raises nothing and equals no value."""
     for operator in OPERATORS:
         assert isinstance(holds(operator, hostile, expected), bool)
     if not is_value(hostile):

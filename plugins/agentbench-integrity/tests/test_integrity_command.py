@@ -1,4 +1,4 @@
-"""Which commands are pytest and nothing else."""
+"""Which commands are recognized as pytest and nothing else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_pytest(
     variables: dict[str, str],
     path: tuple[str, ...],
 ) -> None:
-    """Taken apart, so that what starts it is ours."""
+    """A pytest command is split into its parts, so that we can start it ourselves."""
     parsed = parse(command)
     assert parsed == PytestCommand(python=python, flags=flags, arguments=arguments, variables=variables)
     assert parsed.path == path
@@ -59,12 +59,12 @@ def test_pytest(
     ],
 )
 def test_something_else(command: str) -> None:
-    """A shell decides about these, or another program: their exit code is all there is."""
+    """Shell syntax and other programs are not parsed; only their exit code counts."""
     assert parse(command) is None
 
 
 @given(st.text(max_size=60))
 def test_any_text(command: str) -> None:
-    """Whatever stands there, it is read or it is not."""
+    """Parsing never raises."""
     parse(command)
     parse(f"pytest {command}")

@@ -1,4 +1,4 @@
-"""Recorded values come from the code under test: none is equal to what it is not, and none takes long to read."""
+"""Hostile values recorded from the code under test compare as unequal and are cheap to read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentbench_integrity.scorer.session import Session
 from agentbench_integrity.scorer.verdict import judge
 
 PRIME = (1 << 61) - 1
-"""Numbers that differ by it have the same hash."""
+"""Integers that differ by this number have the same hash."""
 ALL = [["float", "inf"], ["float", "inf"], True]
 EXPECTED: dict[str, list[Any]] = {
     "==": [
@@ -50,7 +50,7 @@ KEY = bytes(32)
 
 
 def signed(line: bytes) -> bytes:
-    """What the runner would write as its first line."""
+    """Return a line signed like the first line of the runner."""
     said = b"0 " + line
     return hmac.digest(KEY, said, "sha256").hex()[:32].encode() + b" " + said + b"\n"
 
@@ -79,7 +79,7 @@ HEAVY = {
 
 @pytest.mark.parametrize("kind", HEAVY)
 def test_a_heavy_value_is_read_at_once_and_not_right(kind: str) -> None:
-    """C32: whatever it is compared with, it is wrong, can be shown, and takes less than a second."""
+    """C32: comparing and showing a heavy value is fast, and every comparison fails."""
     value = HEAVY[kind]
     started = time.process_time()
     for operator, expectations in EXPECTED.items():
@@ -110,13 +110,13 @@ def test_a_heavy_value_is_read_at_once_and_not_right(kind: str) -> None:
     ],
 )
 def test_no_form_is_equal_to_what_it_is_not(value: Any, expected: Any) -> None:
-    """C11, C32: an approximation is one on the test's side only, and an object has all fields that are compared."""
+    """C11, C32: the program cannot return an approximation, and objects need all compared fields."""
     assert not holds("==", value, expected)
     assert not holds("almost", value, expected)
 
 
 def test_an_approximation_is_an_expectation() -> None:
-    """The program's value may be near it, and cannot be one itself."""
+    """An approximation is valid as an expected value but not as a recorded one."""
     near = ["approx", 5, None, None, False]
     assert holds("==", ["float", (5.0000001).hex()], near)
     assert not holds("==", ["float", (5.1).hex()], near)
@@ -125,20 +125,20 @@ def test_an_approximation_is_an_expectation() -> None:
 
 
 def test_many_equal_hashes_of_objects_are_few_enough() -> None:
-    """A set of some objects of one kind can be compared."""
+    """Sets of up to some hundred objects of one class can be compared."""
     some = ["set", *[["object", "A", ["b", number]] for number in range(150)]]
     assert holds("==", some, ["set", *some[:0:-1]])
 
 
 def test_lines_that_would_take_much_memory() -> None:
-    """C32: they are not read; the results are damaged."""
+    """C32: lines that would take much memory are not read, and the results count as damaged."""
     found = parse_results(signed(b'{"test":"a","records":[[0,[' + b"[]," * 4_500_000 + b"[]]]]}"), KEY)
     assert found.damaged
     assert not found.records
 
 
 def test_what_is_told_can_be_printed() -> None:
-    """C32: names and messages of the code under test neither steer a terminal nor break what prints them."""
+    """C32: names and messages of the code under test are escaped in explanations."""
     line = {"id": "a", "when": "call", "outcome": "failed", "why": "\ud800\x1b]0;x\x07\u202e"}
     found = parse_results(signed(json.dumps(line).encode()), KEY)
     session = Session(

@@ -1,4 +1,4 @@
-"""What the distribution registers, and what a run says where it is missing."""
+"""What the distribution registers, and the error of a run without it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_command() -> None:
 
 
 def test_a_run_without_it_says_both_ways_on(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
-    """Nothing falls back in silence to a scorer that believes everything."""
+    """Without the plugin a run does not fall back to an unchecked scorer; the error names both remedies."""
     task = make_task()
     stopped = run_agentbench("--no-plugin", "integrity", "run-task", "--task", str(task), "--agent", "scripted")
     assert stopped.code == 2
@@ -35,7 +35,7 @@ def test_a_run_without_it_says_both_ways_on(make_task: MakeTask, run_agentbench:
 
 
 def test_an_attack(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
-    """The command below a group of the core: one adversary and the controls."""
+    """``tasks attack`` runs one adversary and the controls."""
     task = make_task()
     root, suite = task.parent.parent, task.parent.name
     done = run_agentbench(

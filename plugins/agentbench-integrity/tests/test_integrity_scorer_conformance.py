@@ -1,4 +1,4 @@
-"""The scorer does what every scorer must do, with pytest and with any other command."""
+"""The scorer passes the conformance suite, with pytest and with any other command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TESTS = ("checks/test_adding.py::TestAdd::test_two_numbers",)
 
 
 class TestHardened(ScorerConformance):
-    """pytest under checks."""
+    """With pytest, under checks."""
 
     passing_command: ClassVar[str] = COMMAND
     tests: ClassVar[Sequence[str]] = TESTS
@@ -25,7 +25,7 @@ class TestHardened(ScorerConformance):
 
 
 class TestAnyCommand(ScorerConformance):
-    """One that is not pytest: its exit code."""
+    """With another command, by its exit code."""
 
     @classmethod
     def make_scorer(cls) -> Scorer:

@@ -1,4 +1,4 @@
-"""Where pytest takes its settings from: as it finds them itself in the pristine tree, and nowhere else."""
+"""Pytest reads its settings only from the pristine tree, from the file that it would find there itself."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from agentbench_integrity.scorer.pytest_config import config_arguments
 INI, CFG, TOML = "[pytest]\n", "[tool:pytest]\n", "[tool.pytest.ini_options]\n"
 TEST = "def test_it(): pass\n"
 ALONE = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-"""Plugins of this environment take five times as long to load as pytest itself."""
+"""Disables plugins, which take five times as long to load as pytest itself."""
 
 
 def configfile(place: Path, *arguments: str) -> str:
-    """The settings file that pytest says it uses."""
+    """Return the settings file that pytest reports."""
     command = [sys.executable, "-m", "pytest", "--collect-only", *arguments]
     said = subprocess.run(command, cwd=place, env=ALONE, capture_output=True, text=True)
     assert said.returncode == 0, said.stdout + said.stderr
@@ -42,7 +42,7 @@ def configfile(place: Path, *arguments: str) -> str:
     ],
 )
 def test_as_pytest_finds_them(files: dict[str, str], arguments: list[str], tmp_path: Path) -> None:
-    """The same file, said beforehand."""
+    """The chosen settings file is the one that pytest finds in the pristine tree."""
     place, copy = tmp_path / "place", tmp_path / "copy"
     for name, text in {"test_a.py": TEST, **files}.items():
         for root in (place, copy):
@@ -54,7 +54,7 @@ def test_as_pytest_finds_them(files: dict[str, str], arguments: list[str], tmp_p
 
 
 def test_new_settings_do_not_count(tmp_path: Path) -> None:
-    """C06: where the task has none, those that an agent adds stay without effect, at any depth."""
+    """C06: if the task has no settings, files added by an agent have no effect at any depth."""
     place, copy = tmp_path / "place", tmp_path / "copy"
     for root in (place, copy):
         (root / "sub").mkdir(parents=True)
@@ -69,7 +69,7 @@ def test_new_settings_do_not_count(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "pytest.ini"])
 def test_settings_that_an_agent_may_edit(name: str, tmp_path: Path) -> None:
-    """They are read as they were; a file with other uses keeps the agent's text, too."""
+    """Pristine settings are used; a file that has other contents as well keeps the agent's text."""
     place, copy = tmp_path / "place", tmp_path / "copy"
     before = {"pyproject.toml": TOML, "pytest.ini": INI}[name]
     for root, text in ((place, before + "addopts = '--nonsense'\n"), (copy, before)):
@@ -85,19 +85,19 @@ def test_settings_that_an_agent_may_edit(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [["-c", "other.ini"], ["-cother.ini"], ["--config-file=x"]])
 def test_a_command_that_says_so_itself(arguments: list[str], tmp_path: Path) -> None:
-    """It is the task's own, and obeyed; ids of tests begin at the workspace all the same."""
+    """Settings named by the task's command are kept; test ids still start at the workspace."""
     with Tree(tmp_path) as tree:
         assert config_arguments(arguments, tree, tree) == ["--rootdir", "."]
 
 
 def test_a_command_that_says_where_the_root_is(tmp_path: Path) -> None:
-    """That says nothing of settings: those of an agent stay without effect."""
+    """A ``--rootdir`` in the command does not enable an agent's settings."""
     with Tree(tmp_path) as tree:
         assert config_arguments(["--rootdir=sub"], tree, tree)[0] == "-c"
 
 
 def test_settings_that_cannot_be_read(tmp_path: Path) -> None:
-    """pytest will say what is wrong with them; here they are none."""
+    """Unreadable settings count as none."""
     (tmp_path / "pyproject.toml").write_bytes(b"\xff[")
     (tmp_path / "setup.cfg").write_text("no section\n")
     with Tree(tmp_path) as tree:

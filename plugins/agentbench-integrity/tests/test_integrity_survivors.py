@@ -1,4 +1,4 @@
-"""An expected value that a blinded test still makes is none that a forger has to guess."""
+"""Expected values that can be recovered from a blinded test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from agentbench_integrity.scorer.blinding.transform import blind
     ],
 )
 def test_what_is_left_makes_it(body: str, expected: bool) -> None:
-    """C32: a variable, a table and a helper that stay there; not what was cut out with the expected value."""
+    """C32: a value is recoverable from variables, tables and helpers that are left in the blinded test."""
     head = "from datetime import timedelta\nfrom program import parse, render\nCODES = {'a': 7, 'b': 9}\n\n\n"
     helper = "def model(text):\n    return text.upper()\n\n\n"
     text = f"{head}{helper}def test_it():\n{textwrap.indent(body, '    ')}\n"
@@ -38,6 +38,6 @@ def test_what_is_left_makes_it(body: str, expected: bool) -> None:
 
 @pytest.mark.parametrize("expected", ["missing", "5 5", "timedelta(...", "", "x" * 5 + "..."])
 def test_what_cannot_be_told(expected: str) -> None:
-    """Names that are not there, and sources that were shortened."""
+    """Missing names and truncated sources are not recoverable."""
     assert not is_recoverable(expected, "test_it", ast.parse("def test_it():\n    pass\n"))
     assert not is_recoverable(expected, "Odd::test_gone", ast.parse(""))

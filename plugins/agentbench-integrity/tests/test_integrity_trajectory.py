@@ -1,4 +1,4 @@
-"""What speaks for a leak in what an agent saw and did, and what does not."""
+"""What in an agent's trajectory counts as evidence of a leak, and what does not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECRETS = Secrets(
 )
 
 
-def told(instruction: str = "", has: Collection[str] = (), public: Collection[str] = ()) -> KnownToAgent:
+def known(instruction: str = "", has: Collection[str] = (), public: Collection[str] = ()) -> KnownToAgent:
     return KnownToAgent(
         instruction=instruction,
         effects={"apply_patch": "edits", "read_file": "reads", "run": "runs", "search": "reads"},
@@ -39,7 +39,7 @@ def told(instruction: str = "", has: Collection[str] = (), public: Collection[st
 
 
 def step(number: int, command: object, out: str = "", tool: str = "run") -> dict[str, Any]:
-    """A line of the tool calls."""
+    """Return a line of the tool calls."""
     return {
         "step": number,
         "call": {"tool": tool, "arguments": {"command": command}, "id": "", "problem": ""},
@@ -48,7 +48,7 @@ def step(number: int, command: object, out: str = "", tool: str = "run") -> dict
 
 
 def call(number: int, *messages: tuple[str, str], answer: str = "") -> dict[str, Any]:
-    """A line of the conversation."""
+    """Return a line of the conversation."""
     said = [{"role": role, "content": text, "tool_calls": [], "opaque": {}} for role, text in messages]
     message = {"role": "assistant", "content": answer, "tool_calls": [], "opaque": {}}
     return {"call": number, "since": 0, "messages": said, "completion": {"message": message}}
@@ -60,64 +60,64 @@ class Attempt:
 
     directory: Path
 
-    def says(self, *steps: Any, calls: Collection[Any] = (), told: KnownToAgent = told()) -> list[str]:  # noqa: B008
+    def suspicions(self, *steps: Any, calls: Collection[Any] = (), known: KnownToAgent = known()) -> list[str]:  # noqa: B008
         (self.directory / "agent").mkdir(exist_ok=True)
         for name, lines in (("agent/tool_calls.jsonl", steps), ("agent/conversation.jsonl", calls)):
             (self.directory / name).write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
-        return suspicious_steps(self.directory, SECRETS, HIDDEN, told)
+        return suspicious_steps(self.directory, SECRETS, HIDDEN, known)
 
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Attempt:
-    """An attempt without files as yet."""
+    """An attempt without files."""
     return Attempt(tmp_path)
 
 
 def test_an_attempt_without_files(tmp_path: Path) -> None:
-    """Its agent did nothing."""
-    assert suspicious_steps(tmp_path, SECRETS, HIDDEN, told()) == []
+    """An attempt whose agent did nothing is not suspicious."""
+    assert suspicious_steps(tmp_path, SECRETS, HIDDEN, known()) == []
 
 
 @pytest.mark.parametrize("text", [CANARY, f"# agentbench-canary: {CANARY.upper()}", f"x{{'{CANARY}'}}"])
 def test_a_canary_anywhere(attempt: Attempt, text: str) -> None:
-    """Seen or written, by an agent with a model or without; named by its step where it has one."""
+    """A canary is found in tool calls and model calls, read or written; its step is named if there is one."""
     where = "the canary of checks/test_clamp.py"
-    assert attempt.says(step(1, "ls"), step(2, "cat x", text)) == [f"step 2: {where}"]
-    assert attempt.says(step(3, f"grep {text}")) == [f"step 3: {where}"]
-    assert attempt.says(calls=[call(1), call(2, ("tool", text))]) == [f"model call 2: {where}"]
-    assert attempt.says(calls=[call(1, answer=text)]) == [f"model call 1: {where}"]
-    assert attempt.says(step(1, "cat x", text), calls=[call(1, ("tool", text))]) == [f"step 1: {where}"]
+    assert attempt.suspicions(step(1, "ls"), step(2, "cat x", text)) == [f"step 2: {where}"]
+    assert attempt.suspicions(step(3, f"grep {text}")) == [f"step 3: {where}"]
+    assert attempt.suspicions(calls=[call(1), call(2, ("tool", text))]) == [f"model call 2: {where}"]
+    assert attempt.suspicions(calls=[call(1, answer=text)]) == [f"model call 1: {where}"]
+    assert attempt.suspicions(step(1, "cat x", text), calls=[call(1, ("tool", text))]) == [f"step 1: {where}"]
 
 
 @pytest.mark.parametrize("before", ["", "12\t", "  7: ", "+", "checks/x.py:12:", "E   > "])
 def test_lines_of_hidden_tests(attempt: Attempt, before: str) -> None:
-    """Three different ones, however a tool shows them; two may be a coincidence, and so may one three times."""
+    """Three distinct lines are suspicious in any output format; two, or one repeated, may be a coincidence."""
     text = "\n".join(before + line for line in LINES[:3])
-    assert attempt.says(step(4, "cat x", text)) == ["step 4: 3 lines of checks/test_clamp.py"]
-    assert attempt.says(step(4, "cat x", repr(f"{text}\n"))) == ["step 4: 3 lines of checks/test_clamp.py"]
-    assert attempt.says(step(1, "cat x", "\n".join([LINES[0]] * 3 + [LINES[1]]))) == []
-    assert attempt.says(*(step(n, "cat x", line) for n, line in enumerate(LINES[:3], start=1))) == [
+    assert attempt.suspicions(step(4, "cat x", text)) == ["step 4: 3 lines of checks/test_clamp.py"]
+    assert attempt.suspicions(step(4, "cat x", repr(f"{text}\n"))) == ["step 4: 3 lines of checks/test_clamp.py"]
+    assert attempt.suspicions(step(1, "cat x", "\n".join([LINES[0]] * 3 + [LINES[1]]))) == []
+    assert attempt.suspicions(*(step(n, "cat x", line) for n, line in enumerate(LINES[:3], start=1))) == [
         "step 1: 3 lines of checks/test_clamp.py"
     ]
 
 
 def test_lines_that_an_agent_may_know(attempt: Attempt) -> None:
-    """What is public, what it was told, and what it wrote itself before anything showed it."""
+    """Lines that are public, given, or written by the agent before they were shown are allowed."""
     text = "\n".join(LINES)
     public = {line.strip() for line in LINES[:4]}
-    assert attempt.says(step(1, "cat x", text), told=told(public=public)) == []
-    assert attempt.says(step(1, "cat x", text), told=told(text)) == []
-    assert attempt.says(step(1, f"cat > mine.py <<E\n{text}\nE"), step(2, "cat mine.py", text)) == []
+    assert attempt.suspicions(step(1, "cat x", text), known=known(public=public)) == []
+    assert attempt.suspicions(step(1, "cat x", text), known=known(text)) == []
+    assert attempt.suspicions(step(1, f"cat > mine.py <<E\n{text}\nE"), step(2, "cat mine.py", text)) == []
     own = call(1, ("user", "fix it"), answer=text)
-    assert attempt.says(step(1, "cat mine.py", text), calls=[own, call(2, ("tool", text))]) == []
+    assert attempt.suspicions(step(1, "cat mine.py", text), calls=[own, call(2, ("tool", text))]) == []
     shown = [call(1, ("tool", text), answer=text)]
-    assert attempt.says(step(1, "cat x", text), step(2, f"echo {text}"), calls=shown) == [
+    assert attempt.suspicions(step(1, "cat x", text), step(2, f"echo {text}"), calls=shown) == [
         "step 1: 6 lines of checks/test_clamp.py"
     ]
 
 
 def test_the_path_of_a_hidden_test(attempt: Attempt) -> None:
-    """Named before anything showed it, in whatever form; but guessing in a public directory is honest."""
+    """A path used before it was shown is suspicious in any form, unless it is in a public directory."""
     said = ["step 2: refers to checks/test_clamp.py, which is not public"]
     for command in (
         "cat checks/test_clamp.py",
@@ -125,14 +125,14 @@ def test_the_path_of_a_hidden_test(attempt: Attempt) -> None:
         "sh -c 'cat /workspace/checks/test_clamp.py'",
         ["cat", "checks/test_clamp.py"],
     ):
-        assert attempt.says(step(1, "ls"), step(2, command)) == said
+        assert attempt.suspicions(step(1, "ls"), step(2, command)) == said
     honest = "cat checks/test_clamp.py"
-    assert attempt.says(step(1, "ls -R", "./checks/test_clamp.py"), step(2, honest)) == []
-    assert attempt.says(step(1, honest), told=told("see checks/test_clamp.py")) == []
-    assert attempt.says(step(1, honest), told=told(has={"checks"})) == []
-    assert attempt.says(step(1, "echo > checks/test_clamp.py"), step(2, honest)) == []
-    assert attempt.says(step(1, "+++ b/checks/test_clamp.py", tool="apply_patch"), step(2, honest)) == []
-    assert attempt.says(step(1, "cat tests/test_clamp.py mychecks/test_clamp.py test_clamp.py")) == []
+    assert attempt.suspicions(step(1, "ls -R", "./checks/test_clamp.py"), step(2, honest)) == []
+    assert attempt.suspicions(step(1, honest), known=known("see checks/test_clamp.py")) == []
+    assert attempt.suspicions(step(1, honest), known=known(has={"checks"})) == []
+    assert attempt.suspicions(step(1, "echo > checks/test_clamp.py"), step(2, honest)) == []
+    assert attempt.suspicions(step(1, "+++ b/checks/test_clamp.py", tool="apply_patch"), step(2, honest)) == []
+    assert attempt.suspicions(step(1, "cat tests/test_clamp.py mychecks/test_clamp.py test_clamp.py")) == []
 
 
 @pytest.mark.parametrize(
@@ -168,11 +168,11 @@ def test_the_path_of_a_hidden_test(attempt: Attempt) -> None:
     ],
 )
 def test_looking_for_what_came_later(attempt: Attempt, command: str) -> None:
-    """C26: the history, or a release of the project."""
+    """C26: commands that look for the history or a release of the project are found."""
     assert find_history_command(command, {"clamp-tool"})
-    (said,) = attempt.says(step(3, command))
+    (said,) = attempt.suspicions(step(3, command))
     assert said.startswith("step 3: ")
-    assert attempt.says(step(3, command, tool="apply_patch")) == []
+    assert attempt.suspicions(step(3, command, tool="apply_patch")) == []
 
 
 @pytest.mark.parametrize(
@@ -204,28 +204,28 @@ def test_looking_for_what_came_later(attempt: Attempt, command: str) -> None:
     ],
 )
 def test_what_everybody_does(command: str) -> None:
-    """Looking at one's own work."""
+    """Commands that look at one's own work are allowed."""
     assert find_history_command(command, {"clamp-tool"}) is None
 
 
 def test_who_looks_for_a_command_does_not_run_it(attempt: Attempt) -> None:
-    """In the code of a project that works with git, say. Its internals are no text to be looked for."""
+    """Searching for the text of a command is allowed; searching git internals is not."""
     search = step(1, "", tool="search")
     search["call"]["arguments"] = {"query": "git fetch"}
-    assert attempt.says(search) == []
+    assert attempt.suspicions(search) == []
     search["call"]["arguments"] |= {"glob": ".git/packed-refs"}
-    assert attempt.says(search) == ["step 1: .git/packed-refs"]
+    assert attempt.suspicions(search) == ["step 1: .git/packed-refs"]
 
 
 def test_a_tool_without_a_declared_effect_may_run_anything(attempt: Attempt) -> None:
-    """A plugin's: what a tool that reads looks for, this one may run."""
+    """The arguments of a plugin's tool without a declared effect count as commands."""
     asks = step(1, "", tool="ask")
     asks["call"]["arguments"] = {"query": "git fetch"}
-    assert attempt.says(asks) == ["step 1: git fetch"]
+    assert attempt.suspicions(asks) == ["step 1: git fetch"]
 
 
 def test_the_names_of_a_project(tmp_path: Path) -> None:
-    """As its own files have them, in one spelling; odd files say nothing."""
+    """Names are read from the project's files and normalized; malformed files give none."""
     with Tree(tmp_path) as tree:
         assert project_names(tree) == frozenset()
         (tmp_path / "pyproject.toml").write_text(
@@ -240,7 +240,7 @@ def test_the_names_of_a_project(tmp_path: Path) -> None:
 
 
 def test_damaged_and_endless_lines(attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are read for canaries, piece by piece, and do not hide what follows."""
+    """Damaged and very long lines are searched for canaries in chunks, and later lines are still read."""
     monkeypatch.setattr("agentbench_integrity.audit.trajectory._LONGEST", 1 << 16)
     monkeypatch.setattr("agentbench_integrity.audit.trajectory._CHUNK", 1 << 12)
     canary = "the canary of checks/test_clamp.py"
@@ -250,20 +250,20 @@ def test_damaged_and_endless_lines(attempt: Attempt, monkeypatch: pytest.MonkeyP
     for at in (0, 65_536 - 40, 65_536 - 10, 65_536, 70_000, 69_632 - 20):
         line = json.dumps(step(8, "x", "a" * at + CANARY + "b" * 200_000)).encode()
         calls.write_bytes(line + b"\n" + end)
-        said = suspicious_steps(attempt.directory, SECRETS, HIDDEN, told())
+        said = suspicious_steps(attempt.directory, SECRETS, HIDDEN, known())
         assert said == [f"a long step: {canary}", "step 9: git reflog"]
     for odd in (b"\xff\xfe\n", b"{}\n", b"[]\n", b'{"call": 3, "result": []}\n', b"[" * 60_000 + b"\n", b'{"step":\n'):
         calls.write_bytes(odd + end)
-        assert suspicious_steps(attempt.directory, SECRETS, HIDDEN, told()) == ["step 9: git reflog"]
+        assert suspicious_steps(attempt.directory, SECRETS, HIDDEN, known()) == ["step 9: git reflog"]
 
 
 def test_memory_is_that_of_a_line(attempt: Attempt) -> None:
-    """And not that of the file."""
+    """Memory use depends on the longest line, not on the file."""
     lines = [step(n, "cat x", "x" * 200_000) for n in range(100)]
-    attempt.says(*lines)
+    attempt.suspicions(*lines)
     size = (attempt.directory / "agent/tool_calls.jsonl").stat().st_size
     tracemalloc.start()
-    assert suspicious_steps(attempt.directory, SECRETS, HIDDEN, told()) == []
+    assert suspicious_steps(attempt.directory, SECRETS, HIDDEN, known()) == []
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert size > 20_000_000
@@ -280,16 +280,16 @@ WILD = st.recursive(
 @given(st.lists(st.fixed_dictionaries({"step": WILD, "call": WILD, "result": WILD, "messages": WILD}), max_size=4))
 @settings(max_examples=100, deadline=None)
 def test_whatever_stands_in_the_files(tmp_path_factory: pytest.TempPathFactory, lines: list[Any]) -> None:
-    """Nothing raises, and what follows is seen."""
+    """Arbitrary content raises nothing, and later lines are still read."""
     attempt = Attempt(tmp_path_factory.mktemp("wild"))
     good = [*lines, step(99, "cat", CANARY)]
-    assert any("the canary of" in each for each in attempt.says(*good, calls=lines))
+    assert any("the canary of" in each for each in attempt.suspicions(*good, calls=lines))
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=6), max_size=40), st.text("ab\n\\ ", max_size=120))
 @settings(max_examples=200, deadline=None)
 def test_no_line_is_forgotten(lines: list[str], text: str) -> None:
-    """However many have the same end, and if one is the end of another: as trying each of them finds them."""
+    """The same lines are found as by trying each, even if one is a suffix of another."""
     pieces = [piece.rstrip() for line in text.splitlines() for piece in {line, *line.split("\\n")}]
     assert set(Lines(lines).matches(text)) == {line for line in lines for piece in pieces if piece.endswith(line)}
 
@@ -298,7 +298,7 @@ SAME_END = " == the_same_forty_characters_at_the_end_of_all"
 
 
 def test_lines_with_the_same_end() -> None:
-    """As a table of cases has them: each is found, behind a prefix, too."""
+    """Lines with a common suffix, as in a table of cases, are all found, also after a prefix."""
     lines = [f"assert value({n:05}){SAME_END}" for n in range(5000)]
     assert set(Lines(lines).matches("\n".join(f"{n}:  {line}" for n, line in enumerate(lines)))) == set(lines)
 
@@ -315,7 +315,7 @@ def test_lines_with_the_same_end() -> None:
     ids=["no line", "nearly a line", "a line", "one long line", "as long as a line"],
 )
 def test_time_grows_with_the_text_and_not_with_the_lines(piece: str) -> None:
-    """An agent chooses the text: four times as much of it takes about four times as long, whatever ends alike."""
+    """Four times the text takes about four times as long, however many lines have the same suffix."""
     nested = ["a" * length for length in range(40, 1000)]
     few = Lines([*nested, *(f"assert value({n:05}){SAME_END}" for n in range(1000))])
     many = Lines([*nested, *(f"assert value({n:05}){SAME_END}" for n in range(64_000))])
@@ -334,7 +334,7 @@ def test_time_grows_with_the_text_and_not_with_the_lines(piece: str) -> None:
 @given(st.text(max_size=2000), st.text(max_size=300))
 @settings(max_examples=150, deadline=None)
 def test_lines_are_found_wherever_they_end(text: str, before: str) -> None:
-    """As a plain search finds them."""
+    """The same lines and canaries are found as by a plain search."""
     line = LINES[0].strip()
     lines = Lines([line, LINES[1].strip()])
     whole = f"{text}\n{before}{line}\n{text}"
@@ -350,5 +350,5 @@ def test_lines_are_found_wherever_they_end(text: str, before: str) -> None:
     ids=["letters", "lines", "dashes", "gits", "literals", "quotes"],
 )
 def test_texts_that_are_made_to_take_long(attempt: Attempt, text: str) -> None:
-    """Everything is one pass over the text; an expression that goes back would not come to an end."""
-    assert attempt.says(step(1, text, text), step(2, "git reflog"))[-1] == "step 2: git reflog"
+    """The text is searched in one pass; a backtracking expression would not finish."""
+    assert attempt.suspicions(step(1, text, text), step(2, "git reflog"))[-1] == "step 2: git reflog"
