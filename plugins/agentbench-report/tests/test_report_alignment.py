@@ -35,7 +35,7 @@ TASKS: st.SearchStrategy[dict[int, dict[str, int]]] = st.dictionaries(
 
 @st.composite
 def runs(draw: st.DrawFn) -> RunCounts:
-    """Tasks have names that say nothing of what they are, and come in any order."""
+    """Runs whose task names and order are unrelated to the digests."""
     tasks = draw(TASKS)
     names = draw(st.permutations([f"task-{n}" for n in range(10)]))
     made = [counts(names[n], f"sha256:{digest}", **of) for n, (digest, of) in enumerate(tasks.items())]
@@ -109,7 +109,7 @@ def test_a_task_that_is_in_a_run_twice_is_refused() -> None:
 
 
 def test_the_table_of_the_policy(tmp_path: Path) -> None:
-    """What is only in one run is listed, and never guessed."""
+    """Tasks in only one run are listed and excluded from the table."""
     a = read(write_run(tmp_path / "a", {"t1": True, "t2": False, "t3": True}).directory)
     b = read(write_run(tmp_path / "b", {"t2": True, "t3": True, "t4": False}).directory)
     found = align(a, b)
@@ -167,7 +167,7 @@ def test_results_of_repeats_are_known(tmp_path: Path) -> None:
 
 
 def test_repeats_that_were_planned_count_also_when_one_is_left(tmp_path: Path) -> None:
-    """Otherwise a run that lost all but one attempt per task would be taken for one of single attempts."""
+    """Otherwise a run that lost all but one attempt per task would count as one without repeats."""
     a = read(write_run(tmp_path / "a", {"t": [True, None, None]}).directory)
     b = read(write_run(tmp_path / "b", {"t": [False, None, None]}).directory)
     assert align(a, b).repeated

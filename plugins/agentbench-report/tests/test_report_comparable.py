@@ -1,4 +1,4 @@
-"""What two runs must have in common: every refusal, what overrides it, and what is only said."""
+"""When two runs are comparable: refusals, their overrides, and warnings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Change = Callable[[AttemptRecord], AttemptRecord]
 
 
 def made(directory: Path, endings: Mapping[str, Any] = ENDINGS, **how: Any) -> RunCounts:
-    """A run of a variant that is named like its directory."""
+    """Write a run of a variant named like its directory."""
     fields = {"variant": directory.name, "variant_digest": f"sha256:{directory.name}", **how.pop("run", {})}
     return read(write_run(directory, endings, run=fields, **how).directory)
 
@@ -55,7 +55,7 @@ def only(found: Comparability) -> Refusal:
 
 
 def refused(a: RunCounts, b: RunCounts, ground: RefusalReason, *evidence: str) -> None:
-    """Refused for one reason, with the evidence; its flag overrides that, and the report says so."""
+    """Check that there is one refusal, with evidence, and that its flag overrides it and is reported."""
     refusal = only(check(a, b))
     assert refusal.ground is ground
     result = compared(a, b)
@@ -124,7 +124,7 @@ def test_a_difference_between_two_runs_of_one_variant_is_no_noise(tmp_path: Path
     assert "noise" in compared(a, b).output
 
 
-# --- each refusal ------------------------------------------------------------------------------------------------
+# --- refusals ----------------------------------------------------------------------------------------------------
 
 
 def test_other_tasks_in_the_same_positions(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_other_limits(tmp_path: Path, field: str) -> None:
 
 
 def test_limits_that_changed_within_one_run(tmp_path: Path) -> None:
-    """It has those of the other run, too, and is still no equal of it."""
+    """A run with several limits is refused even if one of them equals the other run's."""
     endings = {"task": [True, True, False]}
 
     def later(record: AttemptRecord) -> AttemptRecord:
@@ -233,7 +233,7 @@ def rebuilt(record: AttemptRecord) -> AttemptRecord:
 
 
 def test_a_rebuilt_image_only_warns(tmp_path: Path) -> None:
-    """What legitimately differs between machines: ids of images, the engine, whether a cache was hit."""
+    """Image ids, the engine and cache hits may differ between machines."""
     other = FACTS | {"image_id": "sha256:two", "base_image_id": "sha256:2", "engine": "27.0", "cache": "hit"}
     a = made(tmp_path / "a", files=environment())
     b = made(tmp_path / "b", files=environment(other | {"base_image_digest": "sha256:x"}), record=rebuilt)
@@ -306,7 +306,7 @@ def test_environments_of_which_nothing_is_known_are_not_taken_for_equal(
 def test_another_isolation_or_network_is_another_environment(
     tmp_path: Path, change: Mapping[str, Any], evidence: list[str]
 ) -> None:
-    """Although the environment is the same, by its digest."""
+    """Isolation and network count even if the environment digests are equal."""
 
     def held(record: AttemptRecord) -> AttemptRecord:
         return attrs.evolve(record, sandbox=attrs.evolve(record.sandbox, **change))
@@ -364,7 +364,7 @@ def test_equal_digests_need_no_facts(tmp_path: Path) -> None:
 def test_a_run_that_went_on_elsewhere_has_two_environments(
     tmp_path: Path, last: Mapping[str, str] | None, differs: str
 ) -> None:
-    """Each of its attempts is looked at: the first ones are the same as in the other run, the last one is not."""
+    """Every attempt is checked: only the last one has another environment."""
     endings = {"task": [True, True, False]}
 
     def moved(record: AttemptRecord) -> AttemptRecord:
@@ -430,7 +430,7 @@ def test_hostile_names_stay_on_their_line(tmp_path: Path) -> None:
 
 
 def warned(a: RunCounts, b: RunCounts) -> tuple[str, ...]:
-    """What a comparison warns of, which the report says, too."""
+    """Return the warnings of a comparison, which must also be in the report."""
     found = check(a, b)
     assert not found.refusals
     assert compared(a, b).output.count("\n- ") >= len(found.warnings)
@@ -469,7 +469,7 @@ def test_other_machines(tmp_path: Path) -> None:
 
 
 def test_one_name_for_two_variants(tmp_path: Path) -> None:
-    """Settings of how a run is made do not count."""
+    """Settings of the run itself, such as workers, do not count."""
     configs = [
         {key: {"value": value, "origin": "x"} for key, value in one.items()}
         for one in ({"model.name": "m1", "run.workers": 1, "agent.x": 1}, {"model.name": "m2", "run.workers": 2})

@@ -1,4 +1,4 @@
-"""``agentbench report compare``: any number of runs side by side, adjusted for how many they are."""
+"""``agentbench report compare``: any number of runs side by side, adjusted for multiple comparisons."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def made(directory: Path, endings: Mapping[str, Any], **how: Any) -> Path:
 
 
 def runs(root: Path, **endings: str) -> list[Path]:
-    """Runs by name, from a letter per task: passed, failed, broken (no score), or never made."""
+    """Write runs from one letter per task: passed, failed, broken (no score) or not recorded."""
     ends = {"p": True, "f": False, "b": FailureReason.SANDBOX_ERROR, "-": None}
     return [
         made(root / name, {f"task-{n:02}": ends[letter] for n, letter in enumerate(letters)})
@@ -62,7 +62,7 @@ THREE = {
 
 
 def test_each_is_held_against_the_first_and_adjusted(tmp_path: Path) -> None:
-    """11 and 5 improvements and no regression: mid-p is 2**-11 and 2**-5; Holm takes the first twice."""
+    """With 11 and 5 improvements mid-p is 2**-11 and 2**-5; Holm doubles the first."""
     found = numbers("--runs", *runs(tmp_path, **THREE))
     assert found["baseline"] == "base"
     rows = against(found)
@@ -74,7 +74,7 @@ def test_each_is_held_against_the_first_and_adjusted(tmp_path: Path) -> None:
 
 
 def test_what_is_better_alone_may_be_nothing_among_many(tmp_path: Path) -> None:
-    """Two runs with p = 2**-5 each: adjusted they are 2**-4, above 0.05."""
+    """Two runs with p = 2**-5 each are adjusted to 2**-4, above 0.05."""
     places = runs(tmp_path, base=THREE["base"], fair=THREE["fair"], also=THREE["fair"])
     rows = against(numbers("--runs", *places))
     assert [rows[name]["p_holm"] for name in ("fair", "also")] == pytest.approx([2**-4, 2**-4])
@@ -224,7 +224,7 @@ def test_all_refusals_of_all_runs_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_only_tasks_that_all_runs_have_count(tmp_path: Path) -> None:
-    """Otherwise a run would look better for having been given easier tasks."""
+    """Otherwise a run with easier tasks would look better."""
     places = [made(tmp_path / name, dict.fromkeys(tasks, True) | {"x": False}) for name, tasks in
               (("a", "wxyz"), ("b", "xyz"), ("c", "wxy"))]  # fmt: skip
     found = numbers("--runs", *places, "--allow-different-tasks")
@@ -278,7 +278,7 @@ def test_missing_attempts_are_bounded(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_stands_beside_the_verdict(tmp_path: Path) -> None:
-    """12 improved of 88; the 12 that it lost had all passed in the baseline."""
+    """12 of 88 tasks improved; the 12 missing ones had all passed in the baseline."""
     places = runs(tmp_path, base="p" * 50 + "f" * 50, lost="-" * 12 + "p" * 38 + "f" * 38 + "p" * 12)
     page = text("--runs", *places)
     assert "- lost is **better** than base by 13.6 pp" in page
@@ -293,7 +293,7 @@ def test_what_is_missing_stands_beside_the_verdict(tmp_path: Path) -> None:
 
 
 def test_bounds_are_adjusted_as_the_verdict_is(tmp_path: Path) -> None:
-    """5 of 29 improved, one is missing: in the best case 6, with a p of 2**-6, which Holm takes twice."""
+    """In the best case 6 of 30 tasks improved, with a p of 2**-6, which Holm doubles."""
     places = runs(tmp_path, base="f" * 30, one="p" * 5 + "b" + "f" * 24, two="p" * 5 + "f" * 25)
     found = against(numbers("--runs", *places))["one"]
     assert found["best"]["verdict"] == "better"
@@ -303,7 +303,7 @@ def test_bounds_are_adjusted_as_the_verdict_is(tmp_path: Path) -> None:
 
 
 def test_pass_rates_are_over_the_tasks_that_every_run_has_a_score_for(tmp_path: Path) -> None:
-    """Otherwise a run that lost the hard tasks would stand there with 100 %."""
+    """Otherwise a run that lost the hard tasks would have a pass rate of 100%."""
     places = runs(tmp_path, base="pppppfffff", lost="pppppbbbbb", other="pppppfffff")
     found = numbers("--runs", *places)
     assert [run["side"]["pass_rate"] for run in found["runs"]] == [1.0, 1.0, 1.0]
@@ -324,7 +324,7 @@ def test_cochran_goes_by_tasks_with_a_score_in_every_run(tmp_path: Path) -> None
 
 
 def many(root: Path, *names: str) -> list[Path]:
-    """Repeats whose differences are of many sizes, and too many for all flips."""
+    """Write runs with repeats whose differences have many sizes, too many to enumerate all sign flips."""
     ends = {
         name: {f"task-{n:02}": [repeat < n * (2 * k + 1) % 7 for repeat in range(6)] for n in range(40)}
         for k, name in enumerate(names)

@@ -1,4 +1,4 @@
-"""How often the interval of a difference, with repeats, holds the truth; ``benchmarks/coverage.py`` looks at more."""
+"""Coverage of the CI of a difference with repeats; ``benchmarks/coverage.py`` covers more cases."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from agentbench_report.counts import TaskCounts
 
 
 def mixed(draw: np.random.Generator, tasks: int) -> tuple[Any, Any]:
-    """Tasks of every difficulty, on which B is now a little better and now a little worse."""
+    """Return pass rates of tasks of every difficulty, on which B is a little better or worse at random."""
     a = draw.beta(0.6, 0.6, tasks)
     return a, np.clip(a + draw.normal(0, 0.15, tasks), 0, 1)
 
 
 def lost_for_good(draw: np.random.Generator, tasks: int) -> tuple[Any, Any]:
-    """B fails 8% of the tasks in every attempt, and is otherwise A."""
+    """Return pass rates of which B's equal A's, but 8% of the tasks fail in every attempt of B."""
     a = draw.choice([0.0, 1.0], tasks, p=[0.4, 0.6])
     lost = draw.random(tasks) < 0.08
     return np.where(lost, 1, a), np.where(lost, 0, a)
@@ -28,7 +28,7 @@ def lost_for_good(draw: np.random.Generator, tasks: int) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize(("world", "truth"), [(mixed, 0.0), (lost_for_good, -0.08)])
 def test_the_interval_with_repeats_holds_the_truth_as_often_as_it_says(world: Callable[..., Any], truth: float) -> None:
-    """100 tasks, 5 attempts each: BCa holds it in 93% of the first, and t in 90% of the second."""
+    """With 100 tasks and 5 attempts, BCa would cover 93% in the first case and t 90% in the second."""
     draw, times, tasks, repeats = np.random.default_rng(7), 600, 100, 5
     question, held = Question(method="bootstrap", confidence=0.95, resamples=200, seed=1), 0
     for _ in range(times):

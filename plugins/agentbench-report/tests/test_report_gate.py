@@ -1,4 +1,4 @@
-"""``agentbench report gate``: which candidates pass, fail, are undecided or refused."""
+"""``agentbench report gate``: which candidates pass, fail, are inconclusive or refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from agentbench_testing import write_run
 
 Endings = Mapping[str, Any]
 LENIENT = "min_pairs: 1\nmin_paired_share: 0\nmax_infrastructure_share: 1\n"
-"""Whatever is missing: only the test and its worst case decide."""
+"""Rules that tolerate any missing results, so that only the test and its worst case decide."""
 
 CELLS = {
     "both_pass": (True, True),
@@ -48,27 +48,27 @@ def tasks(count: int, ending: Callable[[int], Any] = lambda i: True) -> Endings:
 
 @attrs.frozen(kw_only=True)
 class Gated:
-    """What the command gave: JSON where there is a verdict."""
+    """Output of the command: JSON if there is a verdict."""
 
     code: int
     out: str
     err: str
 
     @property
-    def said(self) -> Any:
+    def data(self) -> Any:
         return json.loads(self.out)
 
     @property
     def verdict(self) -> str:
-        return str(self.said["verdict"])
+        return str(self.data["verdict"])
 
     def status(self, check: str) -> str:
-        return next(str(found["status"]) for found in self.said["checks"] if found["name"] == check)
+        return next(str(found["status"]) for found in self.data["checks"] if found["name"] == check)
 
 
 @pytest.fixture
 def gate(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., Gated]:
-    """Writes two runs and a gate file, runs the command; ``spoil`` changes what lies there before, by its name."""
+    """Write two runs and a gate file and run the command; ``spoil`` changes existing files by name."""
 
     def run(
         baseline: Endings,
@@ -113,7 +113,7 @@ def using(
 
 
 def cut_off(record: AttemptRecord) -> Iterator[Event]:
-    """A call of which nobody knows what it has cost: at most 5 dollars."""
+    """Yield a model call of unknown cost, at most 5 USD."""
     yield LLMRequest(call=1, messages=2, reserved_usd=5.0)
     yield LLMResponse(
         call=1,
@@ -129,22 +129,22 @@ def cut_off(record: AttemptRecord) -> Iterator[Event]:
 
 
 class TestFromTheIssue:
-    """Four that must come out right."""
+    """Four cases from the issue."""
 
     @pytest.mark.parametrize("margin", [0.03, 0.3])
     def test_a_candidate_that_lost_90_of_100_results(self, gate: Callable[..., Gated], margin: float) -> None:
-        """At 0.3 the ten that are left would pass alone."""
+        """With a margin of 0.3 the ten remaining results alone would pass."""
         done = gate(tasks(100), tasks(100, lambda i: True if i < 10 else None), f"margin: {margin}\n{LENIENT}")
         assert (done.verdict, done.code) == ("inconclusive", 1)
         assert done.status("non_inferiority") == ("pass" if margin == 0.3 else "inconclusive")
         assert done.status("worst_case") == "inconclusive"
-        assert done.said["worst_case"]["table"] == {
+        assert done.data["worst_case"]["table"] == {
             "both_pass": 10,
             "regressions": 90,
             "improvements": 0,
             "both_fail": 0,
         }
-        assert len(done.said["incomplete"]) == 90
+        assert len(done.data["incomplete"]) == 90
 
     def test_other_tasks_in_the_same_positions(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
         other = {f"other-{name}": ending for name, ending in tasks(100).items()}
@@ -158,15 +158,15 @@ class TestFromTheIssue:
     def test_ten_identical_pairs_at_a_margin_of_15_per_mille(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(10), tasks(10), "margin: 0.015\nmin_pairs: 10\n")
         assert (done.verdict, done.code) == ("inconclusive", 1)
-        assert "Passing requires at least 178 tasks, even if no task differs." in done.said["reason"]
+        assert "Passing requires at least 178 tasks, even if no task differs." in done.data["reason"]
 
     def test_500_pairs_with_15_up_and_15_down_at_a_margin_of_3_points(self, gate: Callable[..., Gated]) -> None:
         done = gate(
             tasks(500, lambda i: i >= 15), tasks(500, lambda i: not 15 <= i < 30), "margin: 0.03\nmin_pairs: 500\n"
         )
         assert (done.verdict, done.code) == ("pass", 0)
-        assert (len(done.said["regressed"]), len(done.said["improved"])) == (15, 15)
-        assert done.said["complete"]["difference"] == 0
+        assert (len(done.data["regressed"]), len(done.data["improved"])) == (15, 15)
+        assert done.data["complete"]["difference"] == 0
 
 
 class TestNonInferiority:
@@ -176,20 +176,20 @@ class TestNonInferiority:
 
     @pytest.mark.parametrize("case", REFERENCE)
     def test_numbers_are_those_of_the_reference(self, gate: Callable[..., Gated], case: Mapping[str, Any]) -> None:
-        """On full run directories that have the table of the case."""
+        """Full run directories with the table of a case give the numbers of the reference."""
         table = {key: value for key, value in case["inputs"].items() if key != "margin"}
         pairs = [pair for key, pair in CELLS.items() for _ in range(table[key])]
         sides = [{f"task-{i:03}": pair[side] for i, pair in enumerate(pairs)} for side in (0, 1)]
         done = gate(*sides, f"margin: {case['inputs']['margin']}\nmin_pairs: 1\n")
-        assert done.said["complete"]["table"] == table
-        found = done.said["complete"]["result"]
+        assert done.data["complete"]["table"] == table
+        found = done.data["complete"]["result"]
         assert [found["z"], found["p"]] == pytest.approx(case["expected"], abs=case["tolerance"])
 
     def test_a_worse_candidate_fails_and_its_tasks_are_named(self, gate: Callable[..., Gated]) -> None:
         worse = tasks(100, lambda i: FailureReason.TIMEOUT if i < 20 else True)
         done = gate(tasks(100), worse, "margin: 0.05\nmin_pairs: 100\n", "--inconclusive-ok")
         assert (done.verdict, done.code) == ("fail", 1)
-        assert done.said["regressed"][0] == {
+        assert done.data["regressed"][0] == {
             "task_id": "task-000",
             "baseline": 1.0,
             "candidate": 0.0,
@@ -203,14 +203,14 @@ class TestNonInferiority:
         assert done.status("infrastructure_candidate") == "inconclusive"
 
     def test_no_significant_difference_is_not_enough(self, gate: Callable[..., Gated]) -> None:
-        """Four of 40 lost: McNemar's exact p is 0.125, and the loss may be three times the margin."""
+        """4 of 40 lost: McNemar's exact p is 0.125, but the loss may be three times the margin."""
         done = gate(tasks(40), tasks(40, lambda i: i >= 4), "margin: 0.06\nmin_pairs: 40\n")
         assert done.verdict != "pass"
 
     def test_a_margin_of_nothing_cannot_be_shown(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(100), tasks(100), "margin: 0\nmin_pairs: 1\n")
         assert done.verdict == "inconclusive"
-        assert "With a margin of 0 the gate cannot pass" in done.said["reason"]
+        assert "With a margin of 0 the gate cannot pass" in done.data["reason"]
 
     @pytest.mark.parametrize(
         ("flags", "config", "code"), [([], "", 1), (["--inconclusive-ok"], "", 0), ([], "inconclusive: pass\n", 0)]
@@ -249,7 +249,7 @@ class TestMissing:
         assert (done.verdict, done.status("worst_case")) == ("inconclusive", "inconclusive")
 
     def test_a_candidate_of_which_only_what_passed_was_recorded(self, gate: Callable[..., Gated]) -> None:
-        """40 of 100 regressed and have no record: over what is left the candidate is perfect."""
+        """40 of 100 tasks have no record; the candidate passed all others."""
         done = gate(tasks(100), tasks(100, lambda i: True if i >= 40 else None), f"margin: 0.1\n{LENIENT}")
         assert done.status("non_inferiority") == "pass"
         assert (done.verdict, done.code) == ("inconclusive", 1)
@@ -261,8 +261,8 @@ class TestMissing:
     def test_not_even_when_other_tasks_are_allowed(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(100), tasks(60), "margin: 0.1\nmin_pairs: 50\n", "--allow-different-tasks")
         assert (done.verdict, done.status("paired_share")) == ("inconclusive", "inconclusive")
-        assert len(done.said["only_baseline"]) == 40
-        assert "The tasks differ" in done.said["overridden"][0]
+        assert len(done.data["only_baseline"]) == 40
+        assert "The tasks differ" in done.data["overridden"][0]
 
     def test_little_that_is_missing_is_borne(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(300), tasks(300, lambda i: i != 0 or None), "margin: 0.05\nmin_pairs: 200\n")
@@ -271,8 +271,8 @@ class TestMissing:
     def test_nothing_in_common_with_a_score(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(3, lambda i: None), tasks(3), f"margin: 0.5\n{LENIENT}max_cost_ratio: 2\n")
         assert done.verdict == "inconclusive"
-        assert done.said["reason"] == "No task has a score in both runs."
-        assert done.said["baseline"]["pass_rate"] is None
+        assert done.data["reason"] == "No task has a score in both runs."
+        assert done.data["baseline"]["pass_rate"] is None
         assert done.status("cost_ratio") == "inconclusive"
 
 
@@ -289,7 +289,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> RunCounts:
 def test_missing_results_never_make_a_pass(
     empty: RunCounts, results: list[tuple[bool, bool, bool, bool]], margin: float
 ) -> None:
-    """Each task: what A and B are, and whether their results are lost. Whatever passes with losses passes without."""
+    """If a candidate passes with results missing, it also passes with them present."""
     rules = attrs.evolve(RULES, margin=margin)
 
     def run(which: int, *, lossy: bool) -> RunCounts:
@@ -318,12 +318,12 @@ class TestRepeats:
             tasks(100, lambda i: [i % 7 > 0, True, False]),
             "margin: 0.1\nmin_pairs: 100\n",
         )
-        assert (done.verdict, done.said["complete"]["method"]) == ("pass", "t_tango")
-        assert done.said["complete"]["table"] is None
-        assert done.said["complete"]["tasks"] == 100
+        assert (done.verdict, done.data["complete"]["method"]) == ("pass", "t_tango")
+        assert done.data["complete"]["table"] is None
+        assert done.data["complete"]["tasks"] == 100
 
     def test_repeats_do_not_stand_in_for_tasks(self, gate: Callable[..., Gated]) -> None:
-        """Ten tasks, thirty attempts each, all equal: still ten tasks."""
+        """Ten tasks with thirty equal attempts each are still ten tasks."""
         done = gate(tasks(10, lambda i: [True] * 30), tasks(10, lambda i: [True] * 30), "margin: 0.05\nmin_pairs: 10\n")
         assert done.verdict == "inconclusive"
 
@@ -340,7 +340,7 @@ class TestRepeats:
     def test_attempts_that_repeat_each_other_show_no_more_than_one(
         self, gate: Callable[..., Gated], tmp_path: Path, regressed: int, repeats: tuple[int, int]
     ) -> None:
-        """With 2 of 100 lost for good, t alone is sure of less than 5 points: it trusts the spread that it saw."""
+        """With 2 of 100 tasks lost in every attempt, t alone would pass, as it trusts the observed spread."""
         config, (of_a, of_b) = "margin: 0.05\nmin_pairs: 50\n", repeats
         once = gate(tasks(100), tasks(100, lambda i: i >= regressed), config)
         for name in "ab":
@@ -348,24 +348,24 @@ class TestRepeats:
         more = gate(tasks(100, lambda i: [True] * of_a), tasks(100, lambda i: [i >= regressed] * of_b), config)
         assert more.verdict == once.verdict
         assert once.verdict == ("pass" if regressed < 2 else "inconclusive" if regressed < 3 else "fail")
-        found = more.said["complete"]["result"]
-        assert found["interval"]["low"] <= once.said["complete"]["result"]["interval"]["low"] + 1e-12
+        found = more.data["complete"]["result"]
+        assert found["interval"]["low"] <= once.data["complete"]["result"]["interval"]["low"] + 1e-12
         assert (found["p"] < 0.05) == (more.verdict == "pass")
 
     def test_another_number_of_repeats_is_a_fair_comparison(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(60), tasks(60, lambda i: [True, True]), "margin: 0.1\nmin_pairs: 60\n")
-        assert (done.verdict, done.said["complete"]["method"]) == ("pass", "t_tango")
+        assert (done.verdict, done.data["complete"]["method"]) == ("pass", "t_tango")
 
 
 class TestLabels:
     GOOD = "margin: 0.05\nmin_pairs: 100\n"
 
     def test_tampering_fails_whatever_the_rate(self, gate: Callable[..., Gated]) -> None:
-        """By its failure reason; the other 99 improved, and an override is neither needed nor there."""
+        """One TAMPERED attempt fails the gate without an override, although the other 99 tasks improved."""
         candidate = tasks(100, lambda i: FailureReason.TAMPERED if i == 0 else True)
         done = gate(tasks(100, lambda i: False), candidate, self.GOOD)
         assert (done.verdict, done.code, done.status("label_tamper_confirmed")) == ("fail", 1, "fail")
-        assert done.said["overridden"] == []
+        assert done.data["overridden"] == []
 
     @pytest.mark.parametrize(
         ("label", "config", "verdict"),
@@ -412,7 +412,7 @@ class TestCeilings:
         ],
     )
     def test_ceilings(self, gate: Callable[..., Gated], rule: str, check: str, status: str) -> None:
-        """Twice the cost in three times the time."""
+        """The candidate has twice the cost and three times the duration."""
         done = gate(tasks(100), tasks(100), self.GOOD + rule, b={"record": using(cost=0.02, seconds=4.5)})
         assert (done.verdict, done.status(check), done.code) == (status, status, int(status == "fail"))
 
@@ -441,7 +441,7 @@ class TestCeilings:
     def test_only_tasks_with_a_score_in_both_runs_are_held_against_each_other(
         self, gate: Callable[..., Gated], lost: FailureReason | None
     ) -> None:
-        """An expensive attempt of the baseline is no excuse where the candidate has none."""
+        """An expensive attempt of the baseline does not count if the candidate has no score for it."""
         dear, twice = using(cost=9.0, seconds=900, only="task-000"), using(cost=0.02, seconds=3)
         config = f"margin: 0.05\n{LENIENT}max_cost_ratio: 1.5\nmax_duration_ratio: 1.5\n"
         lossy = tasks(300, lambda i: lost if i == 0 else True)
@@ -471,10 +471,10 @@ class TestCeilings:
         assert done.status("cost_per_task") == ("inconclusive" if side == "b" else "pass")
         assert (done.verdict, done.code) == ("inconclusive", 1)
         whose = {"a": "baseline", "b": "candidate"}[side]
-        assert done.said["reason"].startswith(f"The cost per attempt of the {whose} is unknown: {why}")
+        assert done.data["reason"].startswith(f"The cost per attempt of the {whose} is unknown: {why}")
 
     def test_an_attempt_without_a_score_and_without_cost_is_no_doubt(self, gate: Callable[..., Gated]) -> None:
-        """A provider that was down was called, and took nothing."""
+        """A provider that was down charged nothing."""
         broken = tasks(300, lambda i: FailureReason.LLM_ERROR if i == 7 else True)
         free = {"record": using(cost=0.0, only="task-007")}
         done = gate(tasks(300), broken, self.GOOD + self.UNKNOWN, b=free)
@@ -486,7 +486,7 @@ class TestEvidence:
 
     @pytest.mark.parametrize(("run", "whose"), [("a", "baseline"), ("b", "candidate")])
     def test_records_that_no_event_carries_are_no_proof(self, gate: Callable[..., Gated], run: str, whose: str) -> None:
-        """Everybody can write a record; here somebody lets all pass."""
+        """Records can be forged; here they all say passed."""
 
         def forge(directory: Path) -> None:
             (directory / "events.jsonl").unlink()
@@ -496,18 +496,18 @@ class TestEvidence:
         done = gate(tasks(60, lambda i: i > 9), tasks(60, lambda i: i > 9), self.CONFIG, spoil={run: forge})
         other = {"baseline": "candidate", "candidate": "baseline"}[whose]
         assert (done.status(f"evidence_{whose}"), done.status(f"evidence_{other}")) == ("inconclusive", "pass")
-        why = next(check["why"] for check in done.said["checks"] if check["name"] == f"evidence_{whose}")
+        why = next(check["why"] for check in done.data["checks"] if check["name"] == f"evidence_{whose}")
         assert why.startswith(f"60 records of the {whose} are not in the event log")
         assert done.verdict != "pass"
 
 
 class TestBounds:
-    """Where exactly a bound lies."""
+    """Exact limits."""
 
     def test_a_worst_case_that_cannot_be_told_is_no_pass(self, gate: Callable[..., Gated]) -> None:
         lossy = tasks(300, lambda i: None if i < 2 else True)
         done = gate(tasks(300), lossy, f"margin: 0.015\n{LENIENT}")
-        assert done.said["worst_case"]["result"]["verdict"] == "inconclusive"
+        assert done.data["worst_case"]["result"]["verdict"] == "inconclusive"
         assert (done.status("non_inferiority"), done.status("worst_case")) == ("pass", "inconclusive")
 
     @pytest.mark.parametrize(("most", "status"), [(0.05, "pass"), (0.049, "inconclusive")])
@@ -529,7 +529,7 @@ class TestBounds:
     def test_the_least_number_of_tasks(self, gate: Callable[..., Gated], count: int, takes: bool) -> None:
         done = gate(tasks(count), tasks(count, lambda i: i > 0), "margin: 0.05\nmin_pairs: 1\n")
         assert done.verdict == "inconclusive"
-        assert ("Passing requires at least 52 tasks" in done.said["reason"]) == takes
+        assert ("Passing requires at least 52 tasks" in done.data["reason"]) == takes
 
     def test_one_pair_may_be_enough(self) -> None:
         assert least_pairs(0.9, 0.4) == 1
@@ -542,7 +542,7 @@ class TestLeftOut:
     def test_leaving_tasks_out_is_no_better_than_losing_them(
         self, gate: Callable[..., Gated], tmp_path: Path, repeats: int
     ) -> None:
-        """Also when they failed in the baseline: then they are lost to nobody."""
+        """A task left out counts as lost only if it passed in the baseline."""
         passed = tasks(100, lambda i: [i != 99] * repeats)
         left_out = gate(passed, tasks(95, lambda i: [True] * repeats), self.CONFIG, "--allow-different-tasks")
         for name in "ab":
@@ -550,16 +550,16 @@ class TestLeftOut:
         lost = gate(passed, tasks(100, lambda i: [True if i < 95 else None] * repeats), self.CONFIG)
         assert left_out.verdict == lost.verdict == "inconclusive"
         assert left_out.status("worst_case") == "inconclusive"
-        assert left_out.said["worst_case"] == lost.said["worst_case"]
-        assert left_out.said["worst_case"]["difference"] == pytest.approx(-0.04)
-        assert left_out.said["reason"].startswith("5 tasks of the baseline are not in the candidate.")
+        assert left_out.data["worst_case"] == lost.data["worst_case"]
+        assert left_out.data["worst_case"]["difference"] == pytest.approx(-0.04)
+        assert left_out.data["reason"].startswith("5 tasks of the baseline are not in the candidate.")
 
 
 class TestSuites:
     RULES = "margin: 0.2\nmin_pairs: 5\nsuites: {custom-heldout: {margin: 0.02}}\n"
 
     def test_runs_of_two_suites_have_no_rules(self, gate: Callable[..., Gated]) -> None:
-        """The name is the candidate's to choose: so it chose the margin."""
+        """A candidate could otherwise choose its margin by its suite name."""
         a, b = ({"run": {"suite": name}} for name in ("custom-heldout", "custom-heldoutt"))
         done = gate(tasks(100), tasks(100), self.RULES, a=a, b=b)
         assert (done.code, done.out) == (2, "")
@@ -567,13 +567,13 @@ class TestSuites:
 
     def test_unless_they_are_the_same(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
         done = gate(tasks(100), tasks(100), self.RULES, a={"run": {"suite": "x"}}, b={"run": {"suite": "y"}})
-        assert (done.verdict, done.said["rules_from"]) == ("pass", "top level")
+        assert (done.verdict, done.data["rules_from"]) == ("pass", "top level")
         assert "Suite y, rules: top level." in (tmp_path / "gate.md").read_text()
 
     def test_the_page_says_which_rules_hold(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
         own = {"run": {"suite": "custom-heldout"}}
         done = gate(tasks(100), tasks(100), self.RULES, a=own, b=own)
-        assert (done.said["rules_from"], done.said["rules"]["margin"]) == ("suites.custom-heldout", 0.02)
+        assert (done.data["rules_from"], done.data["rules"]["margin"]) == ("suites.custom-heldout", 0.02)
         assert "rules: suites.custom-heldout." in (tmp_path / "gate.md").read_text()
 
     def test_names_that_are_nearly_right_are_told(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
@@ -582,7 +582,7 @@ class TestSuites:
             "suites: {custom_dev: {margin: 0.01}, custom-heldout: {labels: {Oracle: ignore}}}\n"
         )
         done = gate(tasks(100), tasks(100), config)
-        slips = [warning.partition("gate.yaml ")[2] for warning in done.said["warnings"]]
+        slips = [warning.partition("gate.yaml ")[2] for warning in done.data["warnings"]]
         assert slips == [
             "has rules for the suite 'custom_dev', which do not apply to 'custom-dev'",
             "has a policy for the label 'Oracle', which no attempt has (did you mean 'oracle'?)",
@@ -594,11 +594,11 @@ class TestSuites:
     def test_other_suites_and_labels_that_runs_have_are_no_slips(self, gate: Callable[..., Gated]) -> None:
         config = self.RULES + "labels: {oracles: ignore, oom: fail}\n"
         done = gate(tasks(100), tasks(100), config, b={"record": labelled("oracles")})
-        assert done.said["warnings"] == []
+        assert done.data["warnings"] == []
 
 
 class TestNothingWorks:
-    """Two runs that agree because neither does anything are no evidence for a candidate."""
+    """Agreement of runs that do nothing is not a pass."""
 
     GOOD = "margin: 0.05\nmin_pairs: 100\n"
 
@@ -645,13 +645,13 @@ class TestNothingWorks:
     def test_where_the_bounds_lie(
         self, gate: Callable[..., Gated], rule: str, ending: Callable[[int], Any], check: str, status: str
     ) -> None:
-        """What is missing may have been either."""
+        """Missing results may have gone either way."""
         done = gate(tasks(100, lambda i: i < 20), tasks(100, ending), f"{self.GOOD}{rule}\n")
         assert done.status(check) == status
 
 
 class TestHeldoutDrop:
-    """The observed drop, for suites that are too small for a margin; alone or beside one."""
+    """The observed drop, for suites too small for a margin, alone or with one."""
 
     ONLY = "max_heldout_drop: 0.1\nmin_pairs: 1\n"
     LOSSY = "max_heldout_drop: 0.1\n" + LENIENT
@@ -672,7 +672,7 @@ class TestHeldoutDrop:
         done = gate(tasks(10), tasks(10, candidate), config)
         assert done.verdict == verdict
         assert done.status("heldout_drop") == ("pass" if "margin: 0.1" in config else verdict)
-        assert ("non_inferiority" in {check["name"] for check in done.said["checks"]}) == ("margin" in config)
+        assert ("non_inferiority" in {check["name"] for check in done.data["checks"]}) == ("margin" in config)
 
 
 class TestPlan:
@@ -698,12 +698,12 @@ class TestPlan:
         write_run(tmp_path / "a", tasks(10, lambda i: i < 5))
         found, out = self.plan(tmp_path, capfd, config)
         assert (found, out.splitlines()[0]) == (code, heading)
-        again, said = self.plan(tmp_path, capfd, config, "--format", "json")
-        assert (again, json.loads(said)["suite"]) == (code, "custom-dev")
+        again, data = self.plan(tmp_path, capfd, config, "--format", "json")
+        assert (again, json.loads(data)["suite"]) == (code, "custom-dev")
 
     def test_after_it_in_the_report(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(10), tasks(10), "margin: 0.05\nmin_pairs: 11\n")
-        (warning,) = done.said["warnings"]
+        (warning,) = done.data["warnings"]
         assert warning.startswith("no candidate can pass this gate on these tasks with this baseline")
         assert "non_inferiority" in warning
         assert "min_pairs" in warning
@@ -768,11 +768,11 @@ class TestRefused:
         run = {"harness": {"version": "9.9", "git_sha": ""}}
         done = gate(tasks(100), tasks(100), "margin: 0.05\nmin_pairs: 1\n", "--allow-different-harness", b={"run": run})
         assert done.code == 0
-        assert "9.9" in done.said["overridden"][0]
+        assert "9.9" in done.data["overridden"][0]
         assert "**Not comparable, overridden by a flag:**" in (tmp_path / "gate.md").read_text()
 
     def test_a_file_that_cannot_be_written_is_said(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
-        """And keeps neither the other file nor the page from being written."""
+        """The other file and the page are still written."""
         (tmp_path / "gate.xml" / "in-the-way").mkdir(parents=True)
         done = gate(tasks(60), tasks(60), "margin: 0.05\nmin_pairs: 1\n", style="md")
         assert done.code == 2

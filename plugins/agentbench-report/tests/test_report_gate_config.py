@@ -1,4 +1,4 @@
-"""``gate.yaml``: rules per suite, and what is refused."""
+"""``gate.yaml``: rules per suite, and invalid files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_rules_at_the_top_hold_for_every_suite(tmp_path: Path) -> None:
 
 
 def test_a_suite_says_what_is_otherwise_for_it(tmp_path: Path) -> None:
-    """Labels are merged one by one: those that it does not name are as before."""
+    """A suite's labels are merged one by one with the default ones."""
     labels = LABELS | {"oom": "inconclusive", "weak_verdict": "fail"}
     expected = GateRules(margin=0.03, min_pairs=60, max_cost_ratio=1.2, labels=labels)
     assert rules(tmp_path, WHOLE, "heldout") == expected

@@ -1,4 +1,4 @@
-"""``docs/gate.md`` and ``docs/power.md`` say what the code does, and the workflows in there work."""
+"""``docs/gate.md`` and ``docs/power.md`` match the code, and the workflows in them work."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def fields(text: str) -> list[str]:
     return [name for row in rows(text) for name in re.findall(r"`([a-z_.]+)`", row.split("|")[1])]
 
 
-def of(**classes: type) -> Iterator[str]:
-    """The fields of classes as a page names them: those of a part after the word for it."""
+def field_names(**classes: type) -> Iterator[str]:
+    """Yield field names as a page writes them, prefixed with the part they belong to."""
     for part, cls in classes.items():
         for field in attrs.fields(cls):
             yield field.name if part == "whole" else f"{part}.{field.name}"
@@ -65,10 +65,10 @@ class TestGate:
 
     def test_every_field_of_the_json_is_documented(self) -> None:
         parts = {"side": Side, "checks": Check, "comparison": Comparison, "table": PairTable, "result": NonInferiority}
-        expected = of(whole=GateReport, **parts, interval=Interval, moved=Moved, aside=QuarantinedTask)
+        expected = field_names(whole=GateReport, **parts, interval=Interval, moved=Moved, aside=QuarantinedTask)
         verdict, _, planned = section(GATE, "JSON").partition("With `--plan`:")
         assert sorted(fields(verdict)) == sorted(expected)
-        assert sorted(fields(planned)) == sorted(of(whole=GatePlan))
+        assert sorted(fields(planned)) == sorted(field_names(whole=GatePlan))
 
     def test_least_tasks_are_those_of_the_code(self) -> None:
         table = re.findall(r"^\| ([\d.]+) \| (\d+) \|$", section(GATE, "Choosing the margin"), re.MULTILINE)
@@ -76,7 +76,7 @@ class TestGate:
         assert [int(tasks) for _, tasks in table] == [least_pairs(float(margin), 0.05) for margin, _ in table]
 
     def test_how_often_a_drop_misleads_is_counted(self) -> None:
-        """With a fifth of the tasks discordant; a drop of 5 points is accepted."""
+        """A fifth of the tasks is discordant, and a drop of 5 pp is accepted."""
         table = re.findall(r"^\| (\d+) \| (\d+)% \| (\d+)% \|$", GATE, re.MULTILINE)
         assert len(table) == 4
         for tasks, fails, passes in table:
@@ -99,9 +99,9 @@ class TestGate:
 class TestPower:
     def test_every_field_of_the_json_is_documented(self) -> None:
         before, _, after = section(POWER, "JSON").partition("After a comparison:")
-        expected = of(whole=Plan, question=Question, size=Size, pilot=Pilot)
+        expected = field_names(whole=Plan, question=Question, size=Size, pilot=Pilot)
         assert sorted(fields(before)) == sorted(expected)
-        assert sorted(fields(after)) == sorted(of(whole=PostHocPower, interval=Interval))
+        assert sorted(fields(after)) == sorted(field_names(whole=PostHocPower, interval=Interval))
 
     def test_the_example_is_what_is_printed(self) -> None:
         (shown,) = re.findall(r"^```\n\$ (agentbench [^\n]*)\n(.*?)^```$", POWER, re.MULTILINE | re.DOTALL)
@@ -114,7 +114,7 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 class TestWorkflows:
-    """The two of GitHub Actions: what they run is run here, as GitHub runs it."""
+    """The steps of the two GitHub Actions workflows run as GitHub runs them."""
 
     *WORKFLOWS, RULES = blocks(section(GATE, "In CI"), "yaml")
     BASELINE, CANDIDATE = map(yaml.safe_load, WORKFLOWS)
@@ -130,7 +130,7 @@ class TestWorkflows:
         assert all(re.fullmatch(rf"actions/(?:{'|'.join(own)})@v\d+", action) for action in used)
 
     def test_they_run(self, tmp_path: Path) -> None:
-        """With a suite of one task, which the reference solution solves in both: too few, unless the margin is wide."""
+        """One task that the reference solution passes in both runs is too few, unless the margin is wide."""
         self.run("agentbench tasks new one --suite custom-dev", tmp_path)
         for step in self.steps(self.BASELINE):
             if "agentbench run" in step.get("run", ""):
@@ -162,7 +162,7 @@ class TestWorkflows:
 
     @staticmethod
     def upload(patterns: list[str], place: Path) -> None:
-        """What the artifact does not hold is not there when the gate looks."""
+        """Delete everything that is not in the artifact, as the gate will not have it."""
         kept = {file for pattern in patterns for path in place.glob(pattern) for file in (path, *path.rglob("*"))}
         for file in sorted((place / "baseline").rglob("*"), reverse=True):
             if file.is_file() and file not in kept:

@@ -1,4 +1,4 @@
-"""``docs/report-json.md`` has every field of what reports print as JSON, with its type, and no other."""
+"""``docs/report-json.md`` lists exactly the fields of the JSON reports, with their types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "report-json.md").read_text(encodin
 
 
 def reached(hint: object) -> Iterator[type]:
-    """Every class of values in a type, those within others too."""
+    """Yield every attrs class in a type, recursively."""
     if isinstance(hint, type) and attrs.has(hint):
         yield hint
         for inner in typing.get_type_hints(hint).values():
@@ -30,7 +30,7 @@ def reached(hint: object) -> Iterator[type]:
 
 
 def words(hint: typing.Any) -> str:
-    """A type, as the page says it."""
+    """Return a type as the page writes it."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return " or ".join("null" if one is type(None) else words(one) for one in arguments)
@@ -46,7 +46,7 @@ def words(hint: typing.Any) -> str:
 
 
 def rows(heading: str) -> list[tuple[str, str]]:
-    """(field, type) of the table below a heading."""
+    """Return (field, type) for each row of the table below a heading."""
     section = PAGE.partition(f"\n### {heading}\n")[2].partition("\n#")[0]
     return re.findall(r"^\| `(\w+)` \| (.+?) \| .*\|$", section, re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""``agentbench report paired`` over full run directories: numbers equal to the reference, and words that fit them."""
+"""``agentbench report paired`` on full run directories: numbers match the reference, and the text matches them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Endings = Mapping[str, Ending | Sequence[Ending]]
 
 
 def case(function: str, **inputs: Any) -> Any:
-    """The one case of a function with these inputs; others of it may differ in further ones."""
+    """Return the only case of a function with these inputs; it may have further inputs."""
     found = [one for one in CASES if one["function"] == function and inputs.items() <= one["inputs"].items()]
     assert len(found) == 1, found
     return found[0]
 
 
 def tables() -> list[dict[str, int]]:
-    """Every table in the reference, once."""
+    """Return all distinct tables in the reference."""
     functions = ("mcnemar_midp", "mcnemar_exact", "paired_diff_ci_tango")
     found = [one["inputs"] for one in CASES if one["function"] in functions]
     cells = ("both_pass", "regressions", "improvements", "both_fail")
@@ -44,7 +44,7 @@ def tables() -> list[dict[str, int]]:
 
 
 def pair(root: Path, a: Endings, b: Endings, **how: Any) -> tuple[Path, Path]:
-    """Two runs of two variants."""
+    """Write runs of two variants."""
     for name, endings in (("a", a), ("b", b)):
         write_run(root / name, endings, run={"variant": name, "variant_digest": f"sha256:{name}"}, **how)
     return root / "a", root / "b"
@@ -72,7 +72,7 @@ def numbers(places: tuple[Path, Path], *options: str) -> Any:
 
 
 def resolved(page: str) -> str:
-    """A page with its links where they stand, and not at its end."""
+    """Return a page with its link targets inline instead of at its end."""
     places = dict(re.findall(r"^\[(\d+)\]: (.*)$", page, re.MULTILINE))
     return re.sub(r"(\[[^\[\]]+\])\[(\d+)\]", lambda match: f"{match[1]}({places[match[2]]})", page)
 
@@ -122,7 +122,7 @@ def test_the_smallest_detectable_difference_equals_the_reference(tmp_path: Path)
 
 
 def of_differences(root: Path, differences: Sequence[Sequence[float]]) -> tuple[Path, Path]:
-    """Repeats whose results differ by these: 1 passed in B only, -1 in A only, 0 in neither."""
+    """Write runs with repeats that differ: 1 passed in B only, -1 in A only, 0 in both or neither."""
     a = {f"task-{n}": [difference == -1 for difference in task] for n, task in enumerate(differences)}
     b = {f"task-{n}": [difference == 1 for difference in task] for n, task in enumerate(differences)}
     return pair(root, a, b)
@@ -142,7 +142,7 @@ def test_repeats_equal_the_reference(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("one", [one for one in CASES if one["function"] == "sign_flip_exact"], ids=lambda _: "")
 def test_sign_flips_equal_the_reference(tmp_path: Path, one: Any) -> None:
-    """Differences of tenths, as ten attempts at each task make them."""
+    """Differences are tenths, as from ten attempts per task."""
     tenths = [round(10 * difference) for difference in one["inputs"]["diffs"]]
     trials = [[float((ten > 0) - (ten < 0))] * abs(ten) + [0.0] * (10 - abs(ten)) for ten in tenths]
     found = numbers(of_differences(tmp_path, trials), "--method", "bootstrap")["estimate"]
@@ -177,7 +177,7 @@ def test_single_attempts_by_tasks_equal_the_reference(tmp_path: Path) -> None:
 
 
 def test_the_bootstrap_comes_near_the_full_enumeration(tmp_path: Path) -> None:
-    """Means of six tasks are sixths, so that a quantile of 20,000 resamples is the exact one."""
+    """Means of six tasks are sixths, so a quantile of 20,000 resamples is exact."""
     one = next(one for one in CASES if one["function"] == "bootstrap_mean_bca_exact" and -1 in one["inputs"]["x"])
     options = ("--method", "bootstrap", "--resamples", "20000")
     report_ = numbers(of_differences(tmp_path, [[float(x)] for x in one["inputs"]["x"]]), *options)
@@ -202,14 +202,14 @@ def test_the_bootstrap_is_seeded_by_the_run_ids(tmp_path: Path) -> None:
 
 
 def headline(places: tuple[Path, Path], *options: str) -> str:
-    """The words of the report, which are those of the JSON, too."""
+    """Return the headline, which must be the same in JSON and Markdown."""
     said = str(numbers(places, *options)["headline"])
     assert said in text(places, *options).replace("**", "")
     return said
 
 
 def test_better_with_a_doubt(tmp_path: Path) -> None:
-    """Cavo 2012: mid-p is below 0.05, the exact test is not."""
+    """In this example (Cavo 2012) mid-p is below 0.05, but the exact test is not."""
     places = of_table(tmp_path, 59, 6, 16, 80)
     assert headline(places) == (
         "B is better by 6.2 pp (95% CI +0.5 to +12.4 pp, McNemar mid-p = 0.0347). "
@@ -246,7 +246,7 @@ def test_nothing_that_differs_is_an_interval_with_a_width(tmp_path: Path) -> Non
     assert "The runs differ on 0 of 100 tasks" in said
     found = numbers(places)["detectable"]
     assert found["difference"] is None
-    # The share x of which five or more are among 100 tasks four times of five, since 2**-5 < 0.05.
+    # The share at which five or more of 100 tasks differ with probability 0.8, since 2**-5 < 0.05.
     assert found["at_best"] == pytest.approx(0.0663, abs=1e-4)
 
 
@@ -280,7 +280,7 @@ def test_repeats_that_agree_in_all_have_an_interval_with_a_width(tmp_path: Path)
 
 
 def test_what_repeats_could_have_told(tmp_path: Path) -> None:
-    """Six tasks that differ, up and down: the t quantiles at 9 degrees of freedom, (2.2622 + 0.8834) se."""
+    """Six tasks differ both ways: (2.2622 + 0.8834) se, from t quantiles with 9 degrees of freedom."""
     differences = [[1.0, 0.0, 0.0]] * 3 + [[-1.0, 0.0, 0.0]] * 3 + [[0.0, 0.0, 0.0]] * 4
     places = of_differences(tmp_path, differences)
     found = numbers(places, "--method", "bootstrap")
@@ -303,7 +303,7 @@ def test_no_figure_by_t_where_no_flip_of_signs_could_tell_anything(tmp_path: Pat
 
 
 def test_single_attempts_by_flips_are_judged_by_the_exact_test(tmp_path: Path) -> None:
-    """What the exact test sees of 30 tasks, not what the mid-p test would."""
+    """The MDE is that of the exact test, not of the mid-p test."""
     places = of_table(tmp_path, 10, 4, 4, 12)
     by_flips, by_midp = (numbers(places, "--method", method)["detectable"] for method in ("bootstrap", "mcnemar"))
     for one, midp in ((by_flips, False), (by_midp, True)):
@@ -317,7 +317,7 @@ def test_single_attempts_by_flips_are_judged_by_the_exact_test(tmp_path: Path) -
 
 @pytest.mark.parametrize(("method", "least"), [("mcnemar", 5), ("bootstrap", 6)])
 def test_a_p_that_equals_the_level_tells_nothing(tmp_path: Path, method: str, least: int) -> None:
-    """0.0625 is 2**-4, and 2 times 2**-5."""
+    """0.0625 is 2**-4 and also 2 times 2**-5."""
     few = of_table(tmp_path, 5, 0, least - 1, 5)
     found = numbers(few, "--method", method, "--confidence", "0.9375")
     assert (found["estimate"]["p"], found["verdict"]) == (0.0625, "undecided")
@@ -339,12 +339,12 @@ def test_the_interval_with_repeats_is_one_method_for_any_number_of_tasks(tmp_pat
 
 
 def test_one_task_that_moved_a_little_does_not_narrow_the_interval(tmp_path: Path) -> None:
-    """20 tasks without a difference have 16.1 points either way; one failed attempt of 140 must not make them 1.5."""
+    """20 equal tasks give 16.1 pp either way; one failed attempt of 140 must not give 1.5 pp."""
     moved = [[-1.0] + [0.0] * 6] + [[0.0] * 7] * 19
     found = numbers(of_differences(tmp_path, moved), "--method", "bootstrap")["estimate"]
     w, mean = 0.161125, -1 / 140
     assert bounds(found["interval"]) == pytest.approx([mean - w * (1 + mean), mean + w * (1 - mean)], abs=1e-5)
-    assert found["task_means"]["interval"]["high"] < 0.01  # t as it is
+    assert found["task_means"]["interval"]["high"] < 0.01  # plain t
 
 
 def test_bounds_are_not_narrower_than_what_was_seen(tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_bounds_are_not_narrower_than_what_was_seen(tmp_path: Path) -> None:
 
 
 def test_a_difference_that_the_interval_has_room_against_is_a_close_call(tmp_path: Path) -> None:
-    """All of six tasks improved by one of twenty attempts: the flips say so, six tasks cannot."""
+    """Six tasks improved by one of twenty attempts: sign flips are significant, but the CI includes 0."""
     places = of_differences(tmp_path, [[1.0] + [0.0] * 19] * 6 + [[0.0] * 20] * 2)
     said = headline(places, "--method", "bootstrap")
     assert said.startswith("B is better by 3.8 pp")
@@ -385,7 +385,7 @@ def test_as_much_confidence_as_there_can_be(tmp_path: Path) -> None:
 
 
 def test_flips_that_are_drawn_too_few_times_are_refused(tmp_path: Path) -> None:
-    """40 tasks of many sizes; 5 / 0.005 are 1000."""
+    """The differences of 40 tasks have many sizes; 5 / 0.005 is 1000."""
     places = of_differences(tmp_path, [[1.0] * (1 + n % 5) + [0.0] * (5 - n % 5) for n in range(40)])
     options = ("--method", "bootstrap", "--confidence", "0.995", "--resamples")
     result = paired(places, *options, "998")
@@ -414,11 +414,11 @@ def test_mcnemar_is_refused_for_repeats_with_the_remedy(tmp_path: Path) -> None:
     assert "--method bootstrap" in result.exception.remedy
 
 
-# --- what is missing ---------------------------------------------------------------------------------------------
+# --- missing attempts --------------------------------------------------------------------------------------------
 
 
 def losing(root: Path) -> tuple[Path, Path]:
-    """B is better where it has results: of 20 tasks it has lost 6, and A had passed 3 of these."""
+    """Write runs in which B is better where it has results, but lost 6 of 20 tasks, of which A passed 3."""
     lost = FailureReason.SANDBOX_ERROR
     a = {f"task-{n:02}": n < 10 for n in range(20)}
     b: Endings = {f"task-{n:02}": lost if n in (7, 8, 9) else None if n > 16 else True for n in range(20)}
@@ -433,7 +433,7 @@ def test_missing_attempts_are_said_and_bounded(tmp_path: Path) -> None:
     assert tables_ == [[7, 0, 7, 0], [7, 3, 7, 3], [10, 0, 10, 0]]
     assert [found[name]["verdict"] for name in ("estimate", "worst", "best")] == ["better", "undecided", "better"]
     assert not found["robust"]
-    # Rates are over the tasks that count, so that their difference is the one that is reported.
+    # Rates are over the tasks that count, so that their difference is the reported one.
     for side, passed in (("a", 7), ("b", 14)):
         assert found[side]["pass_rate"] == passed / 14
         assert found[side]["interval"] == attrs.asdict(wilson(passed, 14))
@@ -509,7 +509,7 @@ def test_what_is_only_in_one_run_is_listed(tmp_path: Path) -> None:
     assert "Only in B, not counted: z." in page
 
 
-# --- what moved --------------------------------------------------------------------------------------------------
+# --- changed tasks -----------------------------------------------------------------------------------------------
 
 
 def moved(root: Path) -> tuple[Path, Path]:
@@ -605,7 +605,7 @@ def test_a_name_that_leads_out_of_the_run_is_not_followed(tmp_path: Path) -> Non
 
 
 def test_of_repeats_the_diffs_that_show_the_change_come_first(tmp_path: Path) -> None:
-    """One of six attempts regressed, another task improved by its last attempt."""
+    """One task regressed in one of six attempts, the other improved in its last one."""
     a: Endings = {"down": [True] * 6, "up": [False] * 6}
     b: Endings = {"down": [True] * 4 + [False, FailureReason.LLM_ERROR], "up": [False] * 5 + [True]}
     places = pair(
@@ -692,7 +692,7 @@ def hostile(root: Path) -> tuple[Path, Path]:
 
 
 def assert_whole_tables(page: str) -> None:
-    """Every row of every table has the cells of its header."""
+    """Check that every table row has as many cells as its header."""
     cells = 0
     for line in page.splitlines():
         if line.startswith("|"):

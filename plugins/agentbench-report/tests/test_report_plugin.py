@@ -1,4 +1,4 @@
-"""What the distribution registers, and what importing it costs."""
+"""What the distribution registers, and the cost of importing it."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def test_entry_module_and_command_module_import_nothing_heavy() -> None:
 
 
 def shown(parameter: click.Parameter) -> str:
-    """The default of an option, as the README says it."""
+    """Return the default of an option as the README writes it."""
     if parameter.required:
         return "required"
     default = parameter.default
@@ -48,7 +48,7 @@ def test_readme_documents_every_command_and_option() -> None:
 
 
 def test_readme_documents_every_reporter() -> None:
-    """They have no options, so that nothing has to be made for them when the command starts."""
+    """Reporters have no options, so nothing is created for them at startup."""
     registered = []
     plugin.agentbench_register_reporters(lambda name, make, options, *, summary: registered.append((name, options)))
     assert registered == [("summary", NoOptions), ("html", NoOptions)]

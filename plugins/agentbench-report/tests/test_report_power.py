@@ -1,4 +1,4 @@
-"""``agentbench report power``: how many tasks a difference takes, and what a comparison could have seen."""
+"""``agentbench report power``: the required number of tasks, and the MDE of a comparison."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Answer:
     err: str
 
     @property
-    def said(self) -> Any:
+    def data(self) -> Any:
         return json.loads(self.out)
 
 
 @pytest.fixture
 def power(capfd: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
-    """Runs the command."""
+    """Run the command."""
 
     def run(*arguments: object, style: str = "json") -> Answer:
         with pytest.raises(SystemExit) as stop:
@@ -59,17 +59,17 @@ def power(capfd: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
 class TestPlan:
     @pytest.mark.parametrize("case", cases("mcnemar_sample_size_connor"))
     def test_tasks_are_those_of_the_reference(self, power: Callable[..., Answer], case: Mapping[str, Any]) -> None:
-        """Connor's formula; counting every outcome gives a number near it that reaches the power."""
+        """Exact enumeration gives a number near Connor's formula that reaches the power."""
         given = case["inputs"]
         effect = given["p_improve"] - given["p_regress"]
         discordance = given["p_improve"] + given["p_regress"]
         asked = ("--power", given["power"], "--alpha", given["alpha"])
-        said = power("--effect", effect, "--discordance", discordance, *asked).said
-        assert said["formula_tasks"] == math.ceil(case["expected"])
-        assert said["needed"]["tasks"] == pytest.approx(case["expected"], rel=0.03)
-        assert said["needed"]["power"] >= given["power"]
-        assert said["needed"]["detectable"] == pytest.approx(effect, rel=0.03)
-        assert said["needed"]["attempts"] == 2 * said["needed"]["tasks"]
+        data = power("--effect", effect, "--discordance", discordance, *asked).data
+        assert data["formula_tasks"] == math.ceil(case["expected"])
+        assert data["needed"]["tasks"] == pytest.approx(case["expected"], rel=0.03)
+        assert data["needed"]["power"] >= given["power"]
+        assert data["needed"]["detectable"] == pytest.approx(effect, rel=0.03)
+        assert data["needed"]["attempts"] == 2 * data["needed"]["tasks"]
 
     @pytest.mark.parametrize("case", cases("mcnemar_mde"))
     def test_the_least_difference_is_that_of_the_reference(
@@ -77,18 +77,18 @@ class TestPlan:
     ) -> None:
         given = case["inputs"]
         asked = ("--power", given["power"], "--alpha", given["alpha"], "--tasks", given["n"])
-        said = power("--effect", 0.05, "--discordance", given["discordance"], *asked).said
-        assert said["available"]["detectable"] == pytest.approx(case["expected"], abs=case["tolerance"])
+        data = power("--effect", 0.05, "--discordance", given["discordance"], *asked).data
+        assert data["available"]["detectable"] == pytest.approx(case["expected"], abs=case["tolerance"])
 
     @pytest.mark.parametrize("case", cases("mcnemar_power_midp"))
     def test_the_power_is_that_of_the_reference(self, power: Callable[..., Answer], case: Mapping[str, Any]) -> None:
         given = case["inputs"]
         effect, discordance = given["p_improve"] - given["p_regress"], given["p_improve"] + given["p_regress"]
-        said = power("--effect", effect, "--discordance", discordance, "--tasks", given["n"]).said
-        assert said["available"]["power"] == pytest.approx(case["expected"], abs=1e-6)
+        data = power("--effect", effect, "--discordance", discordance, "--tasks", given["n"]).data
+        assert data["available"]["power"] == pytest.approx(case["expected"], abs=1e-6)
 
     def test_more_tasks_than_anybody_has(self, power: Callable[..., Answer]) -> None:
-        assert power("--effect", 0.001).said["needed"] is None
+        assert power("--effect", 0.001).data["needed"] is None
         page = power("--effect", 0.001, style="md").out
         assert page.startswith("# More than 100,000 tasks")
         assert "The exact number is not computed above 100,000. Connor's formula gives 1,569," in page
@@ -111,24 +111,24 @@ class TestPlan:
         assert wrong[0] in done.err
 
     def test_hardly_any_power_for_hardly_any_effect(self, power: Callable[..., Answer]) -> None:
-        """Connor's formula gives 0 tasks, and twice 0 is 0."""
-        assert power("--effect", 1e-6, "--power", 0.025).said["needed"]["tasks"] < 100
+        """Connor's formula gives 0 tasks, which cannot be doubled."""
+        assert power("--effect", 1e-6, "--power", 0.025).data["needed"]["tasks"] < 100
 
     def test_a_pilot_says_what_it_costs(self, power: Callable[..., Answer], tmp_path: Path) -> None:
-        """An estimate that names how many attempts it rests on; the one without a record is not among them."""
+        """The estimate names the number of recorded attempts that it is based on."""
 
         def used(one: AttemptRecord) -> AttemptRecord:
             cost = 0.03 if one.task_id == "task-000" else 0.01
             return attrs.evolve(one, usage=attrs.evolve(one.usage, cost_usd=cost), duration_sec=36.0)
 
         pilot = write_run(tmp_path / "pilot", tasks(5, lambda i: None if i == 4 else True), record=used).directory
-        said = power("--effect", 0.1, "--pilot", pilot).said
-        assert said["pilot"]["attempts"] == 4
-        assert said["pilot"]["cost_usd_per_attempt"] == pytest.approx(0.015)
-        assert said["available"]["tasks"] == 5
-        assert said["available"]["cost_usd"] == pytest.approx(10 * 0.015)
-        assert said["available"]["duration_hours"] == pytest.approx(0.1)
-        assert said["needed"]["cost_usd"] == pytest.approx(said["needed"]["attempts"] * 0.015)
+        data = power("--effect", 0.1, "--pilot", pilot).data
+        assert data["pilot"]["attempts"] == 4
+        assert data["pilot"]["cost_usd_per_attempt"] == pytest.approx(0.015)
+        assert data["available"]["tasks"] == 5
+        assert data["available"]["cost_usd"] == pytest.approx(10 * 0.015)
+        assert data["available"]["duration_hours"] == pytest.approx(0.1)
+        assert data["needed"]["cost_usd"] == pytest.approx(data["needed"]["attempts"] * 0.015)
         page = power("--effect", 0.1, "--pilot", pilot, style="md").out
         assert (
             "are estimates: 0.0150 USD and 36.0 s per attempt of either variant, the means of the 4 recorded attempts"
@@ -136,34 +136,34 @@ class TestPlan:
         )
 
     def test_repeats_lessen_only_what_is_chance(self, power: Callable[..., Answer], tmp_path: Path) -> None:
-        """Miller's formula: a fifth of the tasks is all chance, so that within is 0.1; the rest is always the same."""
+        """By Miller's formula, repeats reduce only the variance within tasks, here 0.1."""
         endings = tasks(100, lambda i: [True, i % 5 > 0] if i % 2 else [i % 5 > 0, True])
         pilot = write_run(tmp_path / "pilot", endings).directory
         asked = ("--effect", 0.1, "--discordance", 0.5, "--pilot", pilot)
-        said = [power(*asked, "--repeats", repeats).said for repeats in (2, 4, 1000)]
-        assert [one["method"] for one in said] == ["repeats"] * 3
-        assert said[0]["pilot"]["within"] == pytest.approx(0.1)
+        data = [power(*asked, "--repeats", repeats).data for repeats in (2, 4, 1000)]
+        assert [one["method"] for one in data] == ["repeats"] * 3
+        assert data[0]["pilot"]["within"] == pytest.approx(0.1)
         between = 0.5 - 0.1**2 - 2 * 0.1
-        assert said[0]["between"] == pytest.approx(between)
+        assert data[0]["between"] == pytest.approx(between)
         reach = (1.959964 + 0.841621) ** 2
         expected = [math.ceil(reach * (between + 0.2 / repeats) / 0.01) for repeats in (2, 4, 1000)]
-        assert [one["formula_tasks"] for one in said] == expected
-        for one, formula in zip(said, expected, strict=True):
-            assert formula < one["needed"]["tasks"] <= formula + 3  # t is wider than the formula has it
-        assert said[0]["needed"]["attempts"] == said[0]["needed"]["tasks"] * 4
-        assert said[0]["needed"]["detectable"] == pytest.approx(0.1, rel=0.01)
-        assert said[0]["needed"]["power"] == pytest.approx(0.8, abs=0.005)
+        assert [one["formula_tasks"] for one in data] == expected
+        for one, formula in zip(data, expected, strict=True):
+            assert formula < one["needed"]["tasks"] <= formula + 3  # t is wider than the formula assumes
+        assert data[0]["needed"]["attempts"] == data[0]["needed"]["tasks"] * 4
+        assert data[0]["needed"]["detectable"] == pytest.approx(0.1, rel=0.01)
+        assert data[0]["needed"]["power"] == pytest.approx(0.8, abs=0.005)
 
     @pytest.mark.parametrize(("alpha", "least"), [(0.05, 6), (0.01, 8)])
     def test_few_tasks_can_tell_nothing_however_often_they_are_tried(
         self, power: Callable[..., Answer], tmp_path: Path, alpha: float, least: int
     ) -> None:
-        """The formula says 1; a test that flips signs has no p below alpha with so few."""
+        """The formula gives 1 task, but the sign-flip test needs more to reach a p below alpha."""
         pilot = write_run(tmp_path / "pilot", tasks(50, lambda i: [i % 2 > 0, True])).directory
         asked = ("--effect", 0.3, "--discordance", 0.5, "--repeats", 200, "--pilot", pilot, "--alpha", alpha)
-        said = power(*asked, "--tasks", least - 1).said
-        assert (said["formula_tasks"], said["needed"]["tasks"]) == (1, least)
-        assert (said["available"]["detectable"], said["available"]["power"]) == (None, 0)
+        data = power(*asked, "--tasks", least - 1).data
+        assert (data["formula_tasks"], data["needed"]["tasks"]) == (1, least)
+        assert (data["available"]["detectable"], data["available"]["power"]) == (None, 0)
         assert f"With fewer than {least} tasks, no difference can reach significance." in power(*asked, style="md").out
 
     def test_the_least_difference_of_few_tasks_is_by_t_and_one_that_can_be(
@@ -171,10 +171,10 @@ class TestPlan:
     ) -> None:
         pilot = write_run(tmp_path / "pilot", tasks(50, lambda i: [i % 2 > 0, True])).directory
         asked = ("--effect", 0.1, "--repeats", 5, "--pilot", pilot, "--tasks", 6)
-        said = power(*asked, "--discordance", 0.5).said
-        se = math.sqrt((said["between"] + 2 * said["pilot"]["within"] / 5) / 6)
-        assert said["available"]["detectable"] == pytest.approx((2.570582 + 0.919544) * se, rel=1e-5)  # t, 5 df
-        assert power(*asked, "--discordance", 1).said["available"]["detectable"] is None  # it would be 116 points
+        data = power(*asked, "--discordance", 0.5).data
+        se = math.sqrt((data["between"] + 2 * data["pilot"]["within"] / 5) / 6)
+        assert data["available"]["detectable"] == pytest.approx((2.570582 + 0.919544) * se, rel=1e-5)  # t, 5 df
+        assert power(*asked, "--discordance", 1).data["available"]["detectable"] is None  # it would be 116 pp
 
     @pytest.mark.parametrize(
         "how",
@@ -187,9 +187,9 @@ class TestPlan:
         self, power: Callable[..., Answer], tmp_path: Path, how: Mapping[str, Any]
     ) -> None:
         asked = ("--effect", 0.1, "--pilot", write_run(tmp_path / "pilot", tasks(5), **how).directory)
-        said = power(*asked).said
-        assert (said["pilot"]["cost_usd_per_attempt"], said["needed"]["cost_usd"]) == (None, None)
-        assert said["pilot"]["cost_unknown"]
+        data = power(*asked).data
+        assert (data["pilot"]["cost_usd_per_attempt"], data["needed"]["cost_usd"]) == (None, None)
+        assert data["pilot"]["cost_unknown"]
         page = power(*asked, style="md").out
         assert "0.00 " not in page
         assert page.count("unknown") == 4
@@ -239,32 +239,32 @@ class TestPostHocPower:
         return write
 
     def test_what_100_tasks_could_have_seen(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
-        """A fifth of the tasks differs: the reference has 12.4 points as the least difference."""
+        """With a fifth of the tasks discordant, the reference gives an MDE of 12.4 pp."""
         runs = two(tasks(100, lambda i: i >= 10), tasks(100, lambda i: not 10 <= i < 20))
-        said = power(*runs, "--effect", 0.05).said
-        assert (said["method"], said["tasks"], said["discordance"]) == ("pairs", 100, 0.2)
-        assert said["detectable"] == pytest.approx(0.12381933148441379, abs=1e-8)
-        assert said["detectable_interval"]["low"] < said["detectable"] < said["detectable_interval"]["high"]
-        assert said["effect_tasks"] == pytest.approx(625, rel=0.01)
-        assert 0.05 < said["effect_power"] < 0.3
+        data = power(*runs, "--effect", 0.05).data
+        assert (data["method"], data["tasks"], data["discordance"]) == ("pairs", 100, 0.2)
+        assert data["detectable"] == pytest.approx(0.12381933148441379, abs=1e-8)
+        assert data["detectable_interval"]["low"] < data["detectable"] < data["detectable_interval"]["high"]
+        assert data["effect_tasks"] == pytest.approx(625, rel=0.01)
+        assert 0.05 < data["effect_power"] < 0.3
 
     def test_it_does_not_depend_on_who_was_better(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
-        """Observed power would: it is a function of the p-value. Here 20 of 100 went one way."""
+        """Unlike observed power, the MDE does not depend on the p-value; here all 20 of 100 went one way."""
         runs = two(tasks(100), tasks(100, lambda i: i >= 20))
-        said = power(*runs).said
-        assert said["detectable"] == pytest.approx(0.12381933148441379, abs=1e-8)
-        assert (said["effect"], said["effect_power"], said["effect_tasks"]) == (None, None, None)
+        data = power(*runs).data
+        assert data["detectable"] == pytest.approx(0.12381933148441379, abs=1e-8)
+        assert (data["effect"], data["effect_power"], data["effect_tasks"]) == (None, None, None)
 
     def test_no_task_differs(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
         runs = two(tasks(20), tasks(20))
-        said = power(*runs, "--effect", 0.05).said
-        assert (said["discordance"], said["detectable"], said["detectable_interval"]) == (0, None, None)
-        assert said["effect_power"] < 0.05  # as if all that differs were this effect
+        data = power(*runs, "--effect", 0.05).data
+        assert (data["discordance"], data["detectable"], data["detectable_interval"]) == (0, None, None)
+        assert data["effect_power"] < 0.05  # as if only this effect made tasks differ
         page = power(*runs, style="md").out
         assert (
             "0 of 20 tasks differed. With fewer than 5 discordant tasks, no difference can reach significance" in page
         )
-        assert f"all discordant tasks go the same way: **{100 * said['at_best']:.3g} pp** at 80% power" in page
+        assert f"all discordant tasks go the same way: **{100 * data['at_best']:.3g} pp** at 80% power" in page
 
     @pytest.mark.parametrize(
         ("a", "b"),
@@ -283,9 +283,9 @@ class TestPostHocPower:
         self, power: Callable[..., Answer], two: Callable[..., Any], capfd: pytest.CaptureFixture[str], a: Any, b: Any
     ) -> None:
         runs = two(a, b)
-        said = power(*runs).said
+        data = power(*runs).data
         with pytest.raises(SystemExit):
-            main(["report", "paired", *runs, "--method", METHODS[said["method"]], "--format", "json"])
+            main(["report", "paired", *runs, "--method", METHODS[data["method"]], "--format", "json"])
         paired = json.loads(capfd.readouterr().out)["detectable"]
         names = {
             "detectable": "difference",
@@ -293,8 +293,8 @@ class TestPostHocPower:
             "nonzero": "nonzero",
             "least_nonzero": "least_nonzero",
         }
-        assert {name: said[name] for name in names} == {name: paired[other] for name, other in names.items()}
-        assert said["question"] == {"power": paired["power"], "alpha": paired["alpha"]}
+        assert {name: data[name] for name in names} == {name: paired[other] for name, other in names.items()}
+        assert data["question"] == {"power": paired["power"], "alpha": paired["alpha"]}
 
     def test_one_task_tells_nothing(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
         runs = two(tasks(1, lambda i: [True, True]), tasks(1, lambda i: [False, True]))
@@ -314,8 +314,8 @@ class TestPostHocPower:
         self, power: Callable[..., Answer], two: Callable[..., Any]
     ) -> None:
         runs = two(tasks(50, lambda i: [True, True]), tasks(50, lambda i: [i > 0, True]))
-        said = power(*runs, "--effect", 0.05).said
-        assert (said["nonzero"], said["detectable"], said["effect_power"], said["effect_tasks"]) == (
+        data = power(*runs, "--effect", 0.05).data
+        assert (data["nonzero"], data["detectable"], data["effect_power"], data["effect_tasks"]) == (
             1,
             None,
             None,
@@ -325,16 +325,16 @@ class TestPostHocPower:
     def test_an_effect_may_be_more_than_what_differed(
         self, power: Callable[..., Answer], two: Callable[..., Any]
     ) -> None:
-        """Of 100 tasks 8 differed: 20 points take 20 that do."""
+        """8 of 100 tasks differed, but an effect of 20 pp needs at least 20."""
         runs = two(tasks(100), tasks(100, lambda i: i >= 8))
-        said = power(*runs, "--effect", 0.2).said
-        assert said["effect_power"] == pytest.approx(exact_power(100, 0.0, 0.2), abs=1e-12)
-        assert said["effect_tasks"] == exact_tasks(0.0, 0.2)
+        data = power(*runs, "--effect", 0.2).data
+        assert data["effect_power"] == pytest.approx(exact_power(100, 0.0, 0.2), abs=1e-12)
+        assert data["effect_tasks"] == exact_tasks(0.0, 0.2)
 
     def test_no_task_has_a_score_in_both(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
         runs = two(tasks(3, lambda i: None), tasks(3))
-        said = power(*runs).said
-        assert (said["tasks"], said["incomplete"], said["discordance"]) == (0, 3, None)
+        data = power(*runs).data
+        assert (data["tasks"], data["incomplete"], data["discordance"]) == (0, 3, None)
         assert (
             "No task has a score in both runs, so no difference could have been detected."
             in power(*runs, style="md").out
@@ -344,11 +344,11 @@ class TestPostHocPower:
         self, power: Callable[..., Answer], two: Callable[..., Any]
     ) -> None:
         runs = two(tasks(50, lambda i: [True, i % 2 > 0]), tasks(50, lambda i: [True, i % 4 > 1]))
-        said = power(*runs, "--effect", 0.1).said
-        assert (said["method"], said["tasks"], said["discordance"]) == ("repeats", 50, None)
-        assert said["detectable"] == pytest.approx((2.009575 + 0.849018) * said["se"], rel=1e-5)  # t, 49 df
-        assert said["effect_tasks"] == t_tasks(0.1, 50 * said["se"] ** 2)
-        assert said["effect_power"] == pytest.approx(t_power(0.1, said["se"], 49))
+        data = power(*runs, "--effect", 0.1).data
+        assert (data["method"], data["tasks"], data["discordance"]) == ("repeats", 50, None)
+        assert data["detectable"] == pytest.approx((2.009575 + 0.849018) * data["se"], rel=1e-5)  # t, 49 df
+        assert data["effect_tasks"] == t_tasks(0.1, 50 * data["se"] ** 2)
+        assert data["effect_power"] == pytest.approx(t_power(0.1, data["se"], 49))
         assert "standard error" in power(*runs, style="md").out
 
     def test_runs_that_cannot_be_compared_are_refused(
@@ -357,7 +357,7 @@ class TestPostHocPower:
         runs = two(tasks(20), tasks(30))
         done = power(*runs)
         assert (done.code, done.out) == (2, "")
-        assert power(*runs, "--allow-different-tasks").said["tasks"] == 20
+        assert power(*runs, "--allow-different-tasks").data["tasks"] == 20
 
     def test_one_question_at_a_time(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
         runs = two(tasks(20), tasks(20))

@@ -1,4 +1,4 @@
-"""What is quarantined or suspected: out of the headline or in it, and never in silence."""
+"""Quarantined tasks and suspected attempts are reported, whether the headline includes them or not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Endings = Mapping[str, Any]
 
 
 def labelled(**names: str) -> Callable[[AttemptRecord], AttemptRecord]:
-    """Gives tasks a label each."""
+    """Return a function that gives each named task a label."""
 
     def label(one: AttemptRecord) -> AttemptRecord:
         name = names.get(one.task_id)
@@ -43,21 +43,21 @@ def make(
     record: Callable[[AttemptRecord], AttemptRecord] = lambda one: one,
     why: str = WHY,
 ) -> Path:
-    """A run whose plan had tasks quarantined."""
+    """Write a run with quarantined tasks."""
     name = directory.name
     variant = {"variant": name, "variant_digest": f"sha256:{name}"}
     write_run(directory, endings, record=record, run=variant, quarantined=dict.fromkeys(quarantined, why))
     return directory
 
 
-def say(*arguments: str | Path) -> str:
+def output(*arguments: str | Path) -> str:
     result = CliRunner().invoke(report, [str(word) for word in arguments], catch_exceptions=False)
     assert result.exit_code in (0, 1), result.output
     return result.output
 
 
 def numbers(*arguments: str | Path) -> Any:
-    return json.loads(say(*arguments, "--format", "json"))
+    return json.loads(output(*arguments, "--format", "json"))
 
 
 @given(st.integers(0, 300).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))), st.floats(0.5, 0.999))
@@ -70,15 +70,15 @@ def test_the_core_has_the_same_interval(counts: tuple[int, int], confidence: flo
 
 
 @pytest.fixture
-def aside(tmp_path: Path) -> Path:
-    """Three of four pass; two are quarantined, of which one passed."""
+def quarantined_run(tmp_path: Path) -> Path:
+    """A run with three of five tasks passed; two are quarantined, of which one passed."""
     return make(
         tmp_path / "run", {"a": True, "b": True, "c": False, "d": True, "e": False}, ("d", "e"), labelled(d="oracle")
     )
 
 
-def test_a_summary_names_what_it_does_not_count(aside: Path) -> None:
-    text = say("summary", "--run", aside)
+def test_a_summary_names_what_it_does_not_count(quarantined_run: Path) -> None:
+    text = output("summary", "--run", quarantined_run)
     assert "**Pass rate 66.7%** (2 of 3 scored attempts), 95% CI 20.8% to 93.9% (Wilson)." in text
     assert (
         "2 of 5 tasks are quarantined and not counted. Including them: 60.0% (3 of 5 scored attempts), 95% CI "
@@ -90,23 +90,23 @@ def test_a_summary_names_what_it_does_not_count(aside: Path) -> None:
     assert "| e " not in text.partition("## Hardest")[2].partition("## Tasks")[0]
 
 
-def test_its_numbers(aside: Path) -> None:
-    found = numbers("summary", "--run", aside)
+def test_its_numbers(quarantined_run: Path) -> None:
+    found = numbers("summary", "--run", quarantined_run)
     assert [found[name] for name in ("planned", "scored", "passed", "failed")] == [3, 3, 2, 1]
     assert (found["quarantined"], found["without_suspected"], found["suspected"]) == (["d", "e"], None, [])
     beside = found["with_quarantined"]
     assert (beside["attempts"], beside["passed"], beside["scored"], beside["pass_rate"]) == (2, 3, 5, 0.6)
     assert [bool(task["quarantined"]) for task in found["tasks"]] == [False, False, False, True, True]
-    assert found["labels"] == {"oracle": 1}  # a quarantine hides no label
+    assert found["labels"] == {"oracle": 1}  # labels of quarantined tasks are counted
     assert found["reasons"] == [{"reason": "TESTS_FAILED", "scored": True, "attempts": 1}]
-    assert (found["steps"], found["cost_usd"]) == (15, pytest.approx(0.05))  # all was paid for
+    assert (found["steps"], found["cost_usd"]) == (15, pytest.approx(0.05))  # quarantined tasks are included in usage
     assert found["cost_per_pass_usd"] == pytest.approx(0.015)
-    rows = list(csv.DictReader(io.StringIO(say("summary", "--run", aside, "--format", "csv"))))
+    rows = list(csv.DictReader(io.StringIO(output("summary", "--run", quarantined_run, "--format", "csv"))))
     assert [row["quarantined"] for row in rows] == ["no", "no", "no", "yes", "yes"]
 
 
 def test_nothing_left_is_no_rate_of_zero(tmp_path: Path) -> None:
-    text = say("summary", "--run", make(tmp_path / "run", {"a": True}, ("a",)))
+    text = output("summary", "--run", make(tmp_path / "run", {"a": True}, ("a",)))
     assert "No pass rate: no attempt outside quarantined tasks was scored." in text
     assert "1 of 1 tasks is quarantined and not counted. Including it: 100.0% (1 of 1 scored attempts)" in text
 
@@ -115,11 +115,11 @@ def test_repeats_of_quarantined_tasks(tmp_path: Path) -> None:
     run = make(tmp_path / "run", {"a": [True, False], "b": [True, True], "c": [False, False]}, ("c",))
     found = numbers("summary", "--run", run)
     assert (found["pass_rate"], found["with_quarantined"]["pass_rate"]) == (0.75, 0.5)
-    assert "Including it: 50.0% (mean over 3 tasks), 95% CI over tasks" in say("summary", "--run", run)
+    assert "Including it: 50.0% (mean over 3 tasks), 95% CI over tasks" in output("summary", "--run", run)
 
 
 def test_a_task_that_changed_under_a_run_is_not_quarantined_by_its_name(tmp_path: Path) -> None:
-    """Records of the task as it was are of another task."""
+    """Records with an older digest belong to another task."""
 
     def older(one: AttemptRecord) -> AttemptRecord:
         return attrs.evolve(one, task_digest="sha256:as-it-was") if one.repeat == 1 else one
@@ -134,7 +134,7 @@ def test_a_task_that_changed_under_a_run_is_not_quarantined_by_its_name(tmp_path
 @pytest.mark.parametrize("label", ["tamper_suspected", "leak_suspected"])
 def test_the_headline_is_told_without_suspected_attempts(tmp_path: Path, label: str) -> None:
     run = make(tmp_path / "run", {"a": True, "b": True, "c": False, "d": True}, ("d",), labelled(a=label, d=label))
-    text = say("summary", "--run", run)
+    text = output("summary", "--run", run)
     assert "**Pass rate 66.7%** (2 of 3 scored attempts)" in text
     said = "Excluding 1 suspected attempt: 50.0% (1 of 2 scored attempts), 95% CI 9.5% to 90.5% (Wilson)."
     assert f"{said} Tasks with suspected attempts: a." in text
@@ -144,7 +144,7 @@ def test_the_headline_is_told_without_suspected_attempts(tmp_path: Path, label: 
 
 
 def test_what_is_convicted_or_weak_is_no_suspicion(tmp_path: Path) -> None:
-    """Confirmed tampering is a fail that stays one; attempts without a score are in no rate anyway."""
+    """Confirmed tampering stays a fail, and attempts without a score are in no rate anyway."""
 
     def record(one: AttemptRecord) -> AttemptRecord:
         names = {"a": ["tamper_suspected", "tamper_confirmed"], "b": ["weak_verdict"], "c": ["leak_suspected"]}
@@ -158,7 +158,7 @@ def test_what_is_convicted_or_weak_is_no_suspicion(tmp_path: Path) -> None:
 def test_all_suspected(tmp_path: Path) -> None:
     run = make(tmp_path / "run", {"a": True}, record=labelled(a="leak_suspected"))
     said = "Excluding 1 suspected attempt: no pass rate (no scored attempts). Tasks with suspected attempts: a."
-    assert said in say("summary", "--run", run)
+    assert said in output("summary", "--run", run)
 
 
 # --- two runs ----------------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def many(passed: int, failed: int) -> Endings:
 def pair(
     root: Path, a: Collection[str] = (), b: Collection[str] = (), endings_b: Endings | None = None, **record: Any
 ) -> tuple[str | Path, ...]:
-    """A passes 20 of 20; B loses the first eight, of which some may be quarantined."""
+    """Write two runs: A passes 20 of 20 tasks, and B fails the first eight; some may be quarantined."""
     lost = {f"t{n:02}": n >= 8 for n in range(20)}
     make(root / "a", many(20, 0), a)
     make(root / "b", endings_b or lost, b, **record)
@@ -193,7 +193,7 @@ def test_a_pair_is_out_if_either_says_so(tmp_path: Path) -> None:
     assert found["without_suspected"] is None
     assert [task["change"] for task in found["tasks"]] == ["quarantined"] * 8 + ["same"] * 12
     assert (found["a"]["planned"], found["b"]["passed"]) == (12, 12)
-    text = say(*command)
+    text = output(*command)
     assert (
         "8 tasks are quarantined and not counted. Including them, the difference is -40.0 pp (p = 0.0039) and B would "
         "be worse." in text
@@ -203,12 +203,12 @@ def test_a_pair_is_out_if_either_says_so(tmp_path: Path) -> None:
     assert "- quarantined only in B, so excluded from both runs: 4 tasks (t04, t05, t06, t07)" in text
     assert f"## Quarantined\n\n- t00 (A: {WHY}; B: not quarantined)\n" in text
     assert f"\n- t02 ({WHY})\n" in text
-    rows = list(csv.DictReader(io.StringIO(say(*command, "--format", "csv"))))
+    rows = list(csv.DictReader(io.StringIO(output(*command, "--format", "csv"))))
     assert [row["change"] for row in rows] == ["quarantined"] * 8 + ["same"] * 12
 
 
 def test_a_quarantined_task_of_one_run_forbids_no_comparison(tmp_path: Path) -> None:
-    """What counts nowhere may be missing; what counts may not."""
+    """A quarantined task may be missing from one run; any other task may not."""
     make(tmp_path / "a", many(3, 0), ("t02",))
     make(tmp_path / "b", many(2, 0))
     found = numbers("paired", "--run-a", tmp_path / "a", "--run-b", tmp_path / "b")
@@ -217,11 +217,11 @@ def test_a_quarantined_task_of_one_run_forbids_no_comparison(tmp_path: Path) -> 
     assert found["with_quarantined"] is None
     make(tmp_path / "c", many(2, 0), ("t00",))
     with pytest.raises(InputError, match="1 only in this run: t01"):
-        say("paired", "--run-a", tmp_path / "b", "--run-b", make(tmp_path / "d", many(1, 0)))
+        output("paired", "--run-a", tmp_path / "b", "--run-b", make(tmp_path / "d", many(1, 0)))
 
 
 def test_a_verdict_that_rests_on_suspected_attempts_says_so(tmp_path: Path) -> None:
-    """B gains eight tasks, and all of these wins are suspected."""
+    """B gains eight tasks, all by suspected attempts."""
     make(tmp_path / "a", {f"t{n:02}": n >= 8 for n in range(20)})
     suspects = labelled(**dict.fromkeys(EIGHT, "tamper_suspected"))
     make(tmp_path / "b", many(20, 0), record=suspects)
@@ -229,7 +229,7 @@ def test_a_verdict_that_rests_on_suspected_attempts_says_so(tmp_path: Path) -> N
     found = numbers(*command)
     assert (found["verdict"], found["suspected"], found["with_quarantined"]) == ("better", 8, None)
     assert (found["without_suspected"]["tasks"], found["without_suspected"]["difference"]) == (12, 0.0)
-    text = say(*command)
+    text = output(*command)
     assert (
         "8 attempts are suspected of tampering or leaks. Excluding them, the difference is +0.0 pp (p = 1.0000) and "
         "the result would be inconclusive." in text
@@ -270,10 +270,10 @@ def test_compare_leaves_out_what_any_run_says(tmp_path: Path) -> None:
     assert (third["suspected"], third["without_suspected"]["tasks"]) == (1, 11)
     said = "8 tasks are quarantined and not counted. Including them, the difference is -40.0 pp (p = 0.0078)"
     assert new["about_aside"] == f"{said} and this run would be worse."
-    text = say(*command)
+    text = output(*command)
     assert said in text
     assert f"- t00 (base: not quarantined; new: {WHY}; third: not quarantined)" in text
-    rows = list(csv.DictReader(io.StringIO(say(*command, "--format", "csv"))))
+    rows = list(csv.DictReader(io.StringIO(output(*command, "--format", "csv"))))
     assert [row["quarantined"] for row in rows] == ["8", "8", "8"]
     assert [row["with_quarantined"] for row in rows] == ["", "-0.4", "-0.4"]
     assert [row["suspected"] for row in rows] == ["", "0", "1"]
@@ -290,7 +290,7 @@ def gated(root: Path, a: Collection[str], b: Collection[str], rules: str = RULES
     command = ("gate", "--baseline", root / "a", "--candidate", root / "b", "--config", root / "gate.yaml")
     found = numbers(*command, "--junit", root / "gate.xml")
     return found | {
-        "page": say(*command),
+        "page": output(*command),
         "status": {check["name"]: check["status"] for check in found["checks"]},
         "why": {check["name"]: check["why"] for check in found["checks"]},
         "junit": (root / "gate.xml").read_text(),
@@ -309,7 +309,7 @@ def test_what_both_say_is_no_pair_and_not_missing(tmp_path: Path) -> None:
 
 
 def test_a_candidate_cannot_quarantine_what_it_lost(tmp_path: Path) -> None:
-    """What it alone sets aside counts in the worst case, and lacks a pair."""
+    """A task quarantined only in the candidate counts in the worst case and lowers the share of pairs."""
     found = gated(tmp_path, (), EIGHT)
     assert found["verdict"] == "inconclusive"
     assert found["status"]["non_inferiority"] == "pass"
@@ -324,7 +324,7 @@ def test_a_candidate_cannot_quarantine_what_it_lost(tmp_path: Path) -> None:
 
 
 def test_labels_count_on_quarantined_tasks(tmp_path: Path) -> None:
-    """A quarantine hides no tampering; under pressure is a warning."""
+    """Tampering in a quarantined task still fails; ``under_pressure`` is only a warning."""
     record = labelled(t00="tamper_confirmed", t09="under_pressure", t10="tamper_suspected")
     found = gated(tmp_path, EIGHT, EIGHT, f"{RULES}labels: {{tamper_suspected: ignore}}\n", record=record)
     assert (found["verdict"], found["status"]["label_tamper_confirmed"]) == ("fail", "fail")
@@ -340,7 +340,7 @@ def test_labels_count_on_quarantined_tasks(tmp_path: Path) -> None:
 def test_the_page_says_it(tmp_path: Path) -> None:
     pair(tmp_path, EIGHT[:1], EIGHT[1:2], record=labelled(t19="leak_suspected"))
     out = tmp_path / "report.html"
-    say("html", "--run", tmp_path / "a", "--run-b", tmp_path / "b", "--out", out)
+    output("html", "--run", tmp_path / "a", "--run-b", tmp_path / "b", "--out", out)
     page = " ".join(out.read_text().split())
     assert f"1 of 20 tasks is quarantined and not counted: t00 ({WHY}). Including it: 100" in page
     assert "1 attempt is suspected of tampering or leaks, on t19. Excluding it:" in page
@@ -351,11 +351,11 @@ def test_the_page_says_it(tmp_path: Path) -> None:
 
 
 def test_a_hostile_reason_stays_text(tmp_path: Path) -> None:
-    """H20: ``run.json`` may come from elsewhere."""
+    """H20: ``run.json`` may come from another machine."""
     run = make(tmp_path / "run", {"a": True, "b": True}, ("a",), why="<img src=x>|\x1b[31m\n# head")
-    text = say("summary", "--run", run)
+    text = output("summary", "--run", run)
     assert "<img" not in text.replace("\\<", "")
     assert "\x1b" not in text
     assert "\n# head" not in text
-    say("html", "--run", run, "--out", tmp_path / "page.html")
+    output("html", "--run", run, "--out", tmp_path / "page.html")
     assert "<img" not in (tmp_path / "page.html").read_text()

@@ -1,4 +1,4 @@
-"""What must hold for every input, and what is said where there is next to nothing to say something about."""
+"""Properties that hold for every input, and edge cases with little or no data."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_failing_mirrors_passing(
 @LAW
 @given(st.integers(1, 60), st.data())
 def test_clopper_and_pearson_by_their_definition(n: int, data: st.DataObject) -> None:
-    """At the lower bound so many passes or more have half of what the confidence leaves."""
+    """The tail probability at the lower bound is half of 1 - confidence."""
     passed = data.draw(st.integers(1, n))
     low = Fraction(of.clopper_pearson(passed, n, 0.9).low)
     tail = sum(math.comb(n, k) * low**k * (1 - low) ** (n - k) for k in range(passed, n + 1))
@@ -93,7 +93,7 @@ def test_pass_at_k_and_pass_hat_k(counts: tuple[int, int], k: int) -> None:
 
 
 def test_tasks_count_the_same_however_often_they_were_tried() -> None:
-    """Pooled, this would be 10 of 14."""
+    """The pooled rate would be 10 of 14."""
     assert of.mean_of_means([(10, 10), (0, 4)]) == 0.5
 
 
@@ -114,7 +114,7 @@ def test_a_hundred_attempts_at_five_tasks_are_no_five_hundred_tasks() -> None:
 
 
 def test_agreeing_attempts_add_nothing() -> None:
-    """Four of five tasks pass, whether they are tried once or a hundred times."""
+    """Four of five tasks pass, whether tried once or a hundred times."""
     once = of.task_interval([(1, 1)] * 4 + [(0, 1)])
     often = of.task_interval([(100, 100)] * 4 + [(0, 100)])
     attempts = [float(task < 4) for task in range(5) for _ in range(100)]
@@ -165,7 +165,7 @@ def test_what_is_not_known_of_the_spread_is_none() -> None:
 
 
 def test_tasks_with_more_attempts_have_less_chance_in_their_mean() -> None:
-    """Means 1/2, 1 and 0 of 2, 4 and 1 attempts: 1/4 varies, of which chance is 1/4 · (1/2 + 1/4 + 1)/3."""
+    """The means 1/2, 1 and 0 vary by 1/4, of which 1/4 · (1/2 + 1/4 + 1)/3 is within tasks."""
     found = of.variance_components([[1.0, 0.0], [1.0] * 4, [0.0]])
     assert (found.of_means, found.within) == pytest.approx((0.25, 0.25))
     assert found.between == pytest.approx(0.25 - 0.25 * 7 / 12)
@@ -268,8 +268,8 @@ def test_a_wider_margin_never_makes_it_harder(found: of.PairTable, one: float, o
         (table(52, 0, 0, 0), 0.05, "pass"),
         (table(51, 0, 0, 0), 0.05, "inconclusive"),
         (table(400, 60, 10, 30), 0.03, "fail"),
-        (table(480, 12, 2, 6), 0.05, "pass"),  # worse for sure, but not by the margin
-        (table(460, 20, 2, 18), 0.03, "fail"),  # worse for sure, and perhaps by the margin
+        (table(480, 12, 2, 6), 0.05, "pass"),  # certainly worse, but not by the margin
+        (table(460, 20, 2, 18), 0.03, "fail"),  # certainly worse, and perhaps by the margin
         (table(0, 0, 0, 0), 0.5, "inconclusive"),
     ],
 )
@@ -393,7 +393,7 @@ def test_tango_mean_of_many_single_attempts_is_tangos(b: int, c: int) -> None:
 
 
 def test_attempts_that_repeat_each_other_make_no_tasks_and_others_narrow_the_interval() -> None:
-    """20 tasks of 200 differ: for good, or each of 40 by half of its attempts."""
+    """20 of 200 tasks differ in all attempts, or 40 in half of them."""
     for_good = of.tango_mean([-1.0] * 20 + [0.0] * 180)
     halves = of.tango_mean([-0.5] * 40 + [0.0] * 160)
     assert halves.high - halves.low < for_good.high - for_good.low
@@ -427,7 +427,7 @@ def test_flipping_signs_of_single_attempts_is_mcnemars_exact_test(differences: l
 @LAW
 @given(st.lists(st.integers(-9, 9), max_size=10))
 def test_flipping_signs_by_definition(numbers: list[int]) -> None:
-    """In whole numbers, where sums are exact; zeros are flipped as well here."""
+    """Integer sums are exact; zeros are flipped here as well."""
     sums = [0]
     for number in numbers:
         sums = [total + sign * number for total in sums for sign in (1, -1)]
@@ -467,7 +467,7 @@ def test_a_bootstrap_depends_on_its_seed_only_and_mirrors(
 
 
 def test_equal_means_are_ties_although_their_last_digits_differ() -> None:
-    """Of .1, .2 and .3, whose resamples are as often above as below .2, so that there is no bias."""
+    """Resamples of .1, .2 and .3 are symmetric about .2, so the bias is 0."""
     values = [0.1, 0.2, 0.3]
     means = np.array([sum(drawn) / 3 for drawn in itertools.product(values, repeat=3)])
     assert len({mean for mean in means if abs(mean - 0.2) < 1e-9}) > 1
@@ -486,7 +486,7 @@ def test_a_bootstrap_nears_its_exact_error() -> None:
 
 
 def test_parts_of_a_bootstrap_do_not_repeat() -> None:
-    """So many tasks are drawn 17 resamples at a time."""
+    """With this many tasks 17 resamples are drawn at a time."""
     values = [float(index % 7) for index in range(60_000)]
     means = resampled_means(values, 3, 100)
     assert len(set(means)) > 90
@@ -594,7 +594,7 @@ def test_detectable_means() -> None:
     assert few == pytest.approx((2.262157 + 0.883404) * 0.02, abs=1e-6)  # tables of t
 
 
-# Nonsense
+# Invalid input
 
 
 @pytest.mark.parametrize(
@@ -654,7 +654,7 @@ def test_what_makes_no_sense(call: Callable[[], object]) -> None:
 
 
 def test_importing_statistics_is_light() -> None:
-    """A summary without repeats needs neither numpy nor scipy, and they take longer than the summary."""
+    """A summary without repeats imports neither numpy nor scipy, which take longer to load than it runs."""
     code = "import sys; from agentbench_report.statistics import wilson; wilson(1, 2); print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
     assert "'agentbench_report.statistics.rates'" in loaded
@@ -694,7 +694,7 @@ def test_with_repeats_p_and_the_verdict_agree(differences: list[float], margin: 
 
 @pytest.mark.parametrize(("n", "at_most"), [(60, 0.05), (100, 0.04), (200, 0.03)])
 def test_a_loss_of_the_margin_passes_as_seldom_as_alpha_says(n: int, at_most: float) -> None:
-    """Each task is lost for good with the probability of the margin; by counting how many are. t alone: 12 % at 100."""
+    """Each task is lost with the probability of the margin; t alone would pass 12% at 100 tasks."""
     passes = 0.0
     for lost in range(n + 1):
         differences = [-1.0] * lost + [0.0] * (n - lost)
@@ -704,7 +704,7 @@ def test_a_loss_of_the_margin_passes_as_seldom_as_alpha_says(n: int, at_most: fl
 
 
 def test_the_power_of_t() -> None:
-    """20 tasks and half a standard deviation: 0.5645 by G*Power; without an effect it is alpha."""
+    """G*Power gives 0.5645 for 20 tasks and an effect of 0.5 SD; without an effect the power is alpha."""
     assert power_of.t_power(0.5, 20**-0.5, 19) == pytest.approx(0.5645, abs=5e-5)
     assert power_of.t_power(-0.5, 20**-0.5, 19) == power_of.t_power(0.5, 20**-0.5, 19)
     assert power_of.t_power(0.0, 0.1, 7, alpha=0.03) == pytest.approx(0.03, abs=1e-9)

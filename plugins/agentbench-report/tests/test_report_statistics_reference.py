@@ -1,6 +1,6 @@
-"""Known answers, each at its tolerance: most were computed in Python and in R, and some are published.
+"""Reference answers, each with its tolerance: most were computed in Python and in R, and some are published.
 
-``left_out`` in ``reference.json`` names what the collection has and no command needs, with the reason.
+``left_out`` in ``reference.json`` names the functions of the collection that no command needs, with the reason.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def table(both_pass: int, regressions: int, improvements: int, both_fail: int) -
 
 
 def pairs(question: Callable[..., Any]) -> Callable[..., Any]:
-    """A question about a table of pairs, asked with a margin or an alpha where the case has one."""
+    """Wrap a question about a table of pairs, passing a margin or alpha if the case has one."""
 
     def ask(margin: float | None = None, alpha: float | None = None, **counts: int) -> Any:
         more = {} if margin is None else {"margin": margin}
@@ -42,7 +42,7 @@ def ends(interval: of.Interval) -> list[float]:
 
 
 def every_resample(x: Sequence[float]) -> np.ndarray:
-    """The means of all nⁿ resamples of n values."""
+    """Return the means of all nⁿ resamples of n values."""
     return np.array([math.fsum(drawn) / len(x) for drawn in itertools.product(x, repeat=len(x))])
 
 
@@ -124,7 +124,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "wilson_ci_cluster_korn_graubard": lambda scores, clusters, level: ends(of.korn_graubard(scores, clusters, level)),
     "zero_failure_upper_bound": lambda n, alpha: of.clopper_pearson(0, n, 1 - 2 * alpha).high,
 }
-"""What answers the cases of each function."""
+"""The function under test for the cases of each reference function."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case['function']}-{i}" for i, case in enumerate(CASES)])
@@ -145,13 +145,13 @@ def test_every_function_of_the_collection_is_answered_or_left_out_for_a_reason()
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["function"] == "noninferiority_tango"])
 def test_a_small_p_of_non_inferiority_is_small_too(case: dict[str, Any]) -> None:
-    """The tolerance of these cases is coarse: it would let 1e-37 be anything up to 1e-6."""
+    """The absolute tolerance of these cases would accept any p below 1e-6, so compare relatively."""
     _, p = CALLS["noninferiority_tango"](**case["inputs"])
     assert p == pytest.approx(case["expected"][1], rel=1e-6)
 
 
 def test_bca_of_skewed_values() -> None:
-    """scipy 1.17.1, ``_bca_interval`` over the same resamples: levels .100087 and .984425, and their quantiles."""
+    """scipy 1.17.1, ``_bca_interval`` on the same resamples, gives levels .100087 and .984425."""
     found = bootstrap([0.05, 0.9, 0.1, 0.2, 0.0], alpha=0.1)
     assert ends(found.interval) == pytest.approx([0.07, 0.6], abs=1e-9)
     assert ends(found.percentile) == pytest.approx([0.05, 0.55], abs=1e-9)

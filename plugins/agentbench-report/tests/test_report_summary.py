@@ -1,4 +1,4 @@
-"""``agentbench report summary`` over run directories."""
+"""``agentbench report summary`` on run directories."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentbench_testing import ReporterConformance, write_run
 
 README = Path(__file__).parent.parent / "README.md"
 SHOWN = README.read_text().partition("$ agentbench report summary --run DIR\n")[2].partition("```")[0]
-"""What the README shows."""
+"""The example output in the README."""
 
 
 def summary(directory: Path, style: str | None = None) -> str:
@@ -37,7 +37,7 @@ def summary(directory: Path, style: str | None = None) -> str:
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Path:
-    """Two passes, two fails, one infrastructure failure, one attempt that was never made."""
+    """A run with two passes, two fails, one infrastructure error and one attempt that was not recorded."""
     endings = {
         "a": True,
         "b": True,
@@ -103,7 +103,7 @@ def test_csv_has_a_row_per_task(mixed: Path) -> None:
 
 
 def test_several_repeats_have_a_mean_over_tasks_and_an_interval_over_tasks(tmp_path: Path) -> None:
-    """Pooled this would be 3 of 4 with an interval of four; by task it is (1 + 0) / 2, of two."""
+    """The rate is (1 + 0) / 2 over two tasks, not the pooled 3 of 4 attempts."""
     endings = {"a": [True, True, True], "b": [False, FailureReason.LLM_ERROR, None]}
     directory = write_run(tmp_path / "run", endings).directory
     text = summary(directory)
@@ -117,7 +117,7 @@ def test_several_repeats_have_a_mean_over_tasks_and_an_interval_over_tasks(tmp_p
 
 
 def test_more_attempts_at_the_same_tasks_narrow_nothing_that_tasks_have_in_common(tmp_path: Path) -> None:
-    """Ten tasks that always pass are ten tasks, whether each was tried once or twenty times."""
+    """Ten tasks that always pass count as ten tasks, whether tried twice or twenty times."""
     lows = []
     for repeats in (2, 20):
         run = write_run(tmp_path / f"run-{repeats}", {f"t{n}": [True] * repeats for n in range(10)})
@@ -126,7 +126,7 @@ def test_more_attempts_at_the_same_tasks_narrow_nothing_that_tasks_have_in_commo
 
 
 def test_pass_at_k_is_unbiased_and_says_which_tasks_it_left_out(tmp_path: Path) -> None:
-    """Of (5, 2) and (1, 1), as in the reference: pass@2 of the first is 1 - C(3,2)/C(5,2); the second has too few."""
+    """For (5, 2) pass@2 is 1 - C(3,2)/C(5,2); (1, 1) has too few attempts and is excluded."""
     lost = FailureReason.SANDBOX_ERROR
     endings = {"a": [True, True, False, False, False], "b": [True, None, None, None, None], "c": lost}
     directory = write_run(tmp_path / "run", endings).directory
@@ -148,14 +148,14 @@ def test_tasks_that_pass_sometimes_are_named(tmp_path: Path) -> None:
 
 
 def test_a_superseded_record_does_not_count(tmp_path: Path) -> None:
-    """A resumed attempt writes a second record; the last one is what happened."""
+    """Only the last record of a resumed attempt counts."""
     run = write_run(tmp_path / "run", {"a": True}, tried_before={"a": FailureReason.LLM_ERROR})
     assert "(1 of 1 scored attempts)" in summary(run.directory)
     assert "LLM_ERROR" not in summary(run.directory)
 
 
 def test_a_task_that_changed_under_a_run_takes_no_place_twice(tmp_path: Path) -> None:
-    """Resumed with ``--allow-changes``: some records are of the task as it was, and nothing is missing for that."""
+    """After ``--allow-changes`` records with the older digest count, and no attempt is reported as missing."""
 
     def older(record: AttemptRecord) -> AttemptRecord:
         changed = record.task_id == "a" and record.repeat == 1
@@ -174,7 +174,7 @@ def test_a_task_that_changed_under_a_run_takes_no_place_twice(tmp_path: Path) ->
 
 
 def test_a_task_that_changed_before_its_first_attempt(tmp_path: Path) -> None:
-    """The one that was planned is no task of the run any more; one of which half is there lacks the other half."""
+    """If all attempts have a new digest, the planned one is dropped; otherwise the rest is missing under it."""
 
     def other(record: AttemptRecord) -> AttemptRecord:
         return attrs.evolve(record, task_digest=f"sha256:{record.task_id}-now")
@@ -185,7 +185,7 @@ def test_a_task_that_changed_before_its_first_attempt(tmp_path: Path) -> None:
 
 
 def test_a_second_try_does_not_wash_off_tampering(tmp_path: Path) -> None:
-    """An attempt that attacked its verdict and broke its sandbox is tried again; its labels stay with the task."""
+    """Labels of an attempt that tampered and broke its sandbox stay with the task after a retry."""
     labels = {"run-run-a-1-before": (Label(name="tamper_suspected"), Label(name="oom"))}
     run = write_run(
         tmp_path / "run",
@@ -199,7 +199,7 @@ def test_a_second_try_does_not_wash_off_tampering(tmp_path: Path) -> None:
 
 
 def test_records_without_their_events_are_said(tmp_path: Path) -> None:
-    """What nothing is held against may have been edited; also where ``runs rebuild`` made the events anew."""
+    """Records without events may have been edited, so the summary reports them."""
     run = write_run(tmp_path / "run", {"a": True, "b": False})
     assert "event log" not in summary(run.directory)
     (run.directory / "events.jsonl").unlink()
@@ -257,7 +257,7 @@ def test_counts_of_a_task() -> None:
 
 
 def test_a_hostile_task_name_stays_one_cell(tmp_path: Path) -> None:
-    """H20, H21: whatever a task is called, tables keep their shape and spreadsheets calculate nothing."""
+    """H20, H21: a hostile task name neither breaks tables nor starts a formula in a spreadsheet."""
     name = "=HYPERLINK(1)|<img src=x>\n\x1b[31m# head\r,x](javascript:1)"
     directory = write_run(tmp_path / "run", {name: True}).directory
     text = summary(directory)
@@ -272,7 +272,7 @@ def test_a_hostile_task_name_stays_one_cell(tmp_path: Path) -> None:
 
 
 def test_a_hostile_reason_stays_text(tmp_path: Path) -> None:
-    """H20: a run directory from elsewhere may have any word for a reason."""
+    """H20: a run directory from elsewhere may have any text as a failure reason."""
     directory = write_run(tmp_path / "run", {"a": False}).directory
     attempts = directory / "attempts.jsonl"
     attempts.write_text(attempts.read_text().replace("TESTS_FAILED", "<img src=x>|a"))
@@ -303,7 +303,7 @@ def test_the_reporter_links_to_evidence_beside_it(mixed: Path) -> None:
 
 
 def test_a_run_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Through the real command, beside what the core writes."""
+    """A real run writes this summary beside the built-in one."""
     tasks = Path(__file__).parents[3] / "tasks"
     arguments = ["run", "--suite", "custom-dev", "--tasks", str(tasks), "--agent", "idle", "--sandbox", "local"]
     monkeypatch.chdir(tmp_path)

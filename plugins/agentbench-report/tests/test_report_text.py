@@ -1,4 +1,4 @@
-"""Cells and words: what comes from outside stays text."""
+"""Text from outside stays text in table cells and Markdown."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from agentbench_report.text import Links, counted, markdown_table, p_value, plai
 
 @pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", "\t=1", "\rx", " =1", "\0=1", "＝1"])  # noqa: RUF001 - the full-width sign is the point
 def test_text_that_begins_a_formula_is_quoted(text: str) -> None:
-    """H21."""
+    """H21: cells that start like a formula are quoted."""
     assert str(safe_cell(text)).startswith("'")
 
 
 @pytest.mark.parametrize("cell", [-1, -0.5, "a-b", "a=b", "", "1", None])
 def test_numbers_and_plain_text_are_left_alone(cell: str | float | None) -> None:
-    """H21: negative differences survive."""
+    """H21: negative numbers stay numbers."""
     assert safe_cell(cell) == cell
 
 

@@ -1,4 +1,4 @@
-"""Run directories with every kind of evidence, harmless or hostile, and Chromium to look at reports on them."""
+"""Run directories with harmless or hostile evidence, and Chromium to open reports on them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from agentbench_core.values import events
 from agentbench_report.html.page import write
 from agentbench_testing import write_run
 
-if TYPE_CHECKING:  # only tests with a browser need it
+if TYPE_CHECKING:  # needed only by tests with a browser
     from playwright.sync_api import Browser, Page
 
 ENDINGS = {
@@ -64,7 +64,7 @@ index 5efc2b9..6839164 100644
  
  
  def scan(text: str, units: UnitTable, start: int = 0) -> Iterator[Part]:
-"""  # noqa: W293 - an empty line of context in a diff is one blank
+"""  # noqa: W293 - an empty context line in a diff is a single space
 OUTPUT = """\
 .........F.................................                              [100%]
 =================================== FAILURES ===================================
@@ -80,7 +80,7 @@ HOSTILE = (
     "' onfocus=window.ran='attribute' autofocus \" style=\"position:fixed;inset:0\" {{ 7*7 }} {% raw %} $\\frac{1}$ "
     "\x1b[31mred\x07 \x9b \u202egnp.exe\u2066 \ufeff &lt;b&gt; &#x3c;script&#x3e;"
 )
-"""What names, output and words of a model may be. Tabs, newlines and what no file name can have come in files."""
+"""Hostile text for names, output and model responses; tabs, newlines and the like occur only in files."""
 
 Say = Callable[[str], str]
 
@@ -94,7 +94,7 @@ def hostile(text: str) -> str:
 
 
 def judged(record: AttemptRecord, say: Say = harmless) -> Mapping[str, Any]:
-    """``logs/tests.json`` of an attempt: 54 tests that must pass, of which 4 do not if the attempt failed."""
+    """Return ``logs/tests.json`` of an attempt: 54 expected tests, of which 4 do not pass if it failed."""
     names = [
         f"checks/test_parse.py::test_units[{n}{unit}]" for n in range(1, 11) for unit in ("s", "m", "h", "ms", "d")
     ]
@@ -160,7 +160,7 @@ def judged(record: AttemptRecord, say: Say = harmless) -> Mapping[str, Any]:
 
 
 def evidence(record: AttemptRecord, say: Say = harmless) -> Mapping[str, str | bytes]:
-    """The files of an attempt."""
+    """Return the files of an attempt."""
     number = len(record.task_id)
     phases = {
         "source": 0.04,
@@ -233,8 +233,8 @@ def evidence(record: AttemptRecord, say: Say = harmless) -> Mapping[str, str | b
     return files
 
 
-def happened(record: AttemptRecord, say: Say = harmless) -> Iterator[events.Event]:
-    """The events of an attempt."""
+def attempt_events(record: AttemptRecord, say: Say = harmless) -> Iterator[events.Event]:
+    """Yield the events of an attempt."""
     yield events.SetupCommandStarted(command=say("pip install -e ."))
     yield events.SetupCommandFinished(command=say("pip install -e ."), exit_code=0, duration_sec=0.9)
     yield events.BaselineStarted(command=say("python -m pytest -q"))
@@ -266,8 +266,8 @@ def happened(record: AttemptRecord, say: Say = harmless) -> Iterator[events.Even
         yield events.TestsFinished(exit_code=0, passed=record.result.passed, duration_sec=1.8)
 
 
-def used(record: AttemptRecord, say: Say = harmless) -> AttemptRecord:
-    """A record with use that differs from task to task, and labels."""
+def with_usage(record: AttemptRecord, say: Say = harmless) -> AttemptRecord:
+    """Return the record with usage that differs between tasks, and labels."""
     number = sum(record.task_id.encode()) % 23
     usage = attrs.evolve(
         record.usage,
@@ -289,7 +289,7 @@ def used(record: AttemptRecord, say: Say = harmless) -> AttemptRecord:
 
 @pytest.fixture
 def make_evidence(tmp_path: Path) -> Callable[..., RunView]:
-    """Makes a run; ``say`` makes its texts what they are, ``full`` attempts have every kind of evidence."""
+    """Make a run; ``say`` transforms its texts, and attempts selected by ``full`` have every kind of evidence."""
 
     def make(
         name: str = "a",
@@ -299,8 +299,8 @@ def make_evidence(tmp_path: Path) -> Callable[..., RunView]:
         **more: Any,
     ) -> RunView:
         keywords: dict[str, Any] = {
-            "record": lambda record: used(record, say),
-            "events": lambda record: happened(record, say) if full(record) else (),
+            "record": lambda record: with_usage(record, say),
+            "events": lambda record: attempt_events(record, say) if full(record) else (),
             "files": lambda record: evidence(record, say) if full(record) else {},
         }
         return write_run(tmp_path / name, endings, **(keywords | more))
@@ -310,13 +310,13 @@ def make_evidence(tmp_path: Path) -> Callable[..., RunView]:
 
 @pytest.fixture
 def hostility() -> tuple[str, Say]:
-    """A hostile text, and what makes any text hostile."""
+    """A hostile text, and a function that makes any text hostile."""
     return HOSTILE, hostile
 
 
 @pytest.fixture
 def report_on(tmp_path: Path) -> Callable[..., Path]:
-    """Writes the report on one run, or on two."""
+    """Write the report on one or two runs."""
 
     def make(*views: RunView) -> Path:
         write(views, tmp_path / "out.html")
@@ -327,7 +327,7 @@ def report_on(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def _written() -> dict[str, bytes]:
-    """Reports that several tests look at, by name."""
+    """Reports shared by several tests, by name."""
     return {}
 
 
@@ -335,7 +335,7 @@ def _written() -> dict[str, bytes]:
 def report_once(
     tmp_path: Path, report_on: Callable[..., Path], _written: dict[str, bytes]
 ) -> Callable[[str, Callable[[], Sequence[RunView]]], Path]:
-    """Writes a report of that name when the first test asks for it; each test has a copy that it may change."""
+    """Write a report on first use; each test gets a copy that it may change."""
 
     def make(name: str, views: Callable[[], Sequence[RunView]]) -> Path:
         if name not in _written:
@@ -355,7 +355,7 @@ def one(make_evidence: Callable[..., RunView], report_once: Callable[..., Path])
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    """Debian's Chromium, without a window."""
+    """Debian's Chromium, headless."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -367,16 +367,16 @@ def chromium() -> Iterator[Browser]:
 
 @attrs.define
 class Seen:
-    """Everything that a page did besides being shown."""
+    """Requests, errors and dialogs of a page."""
 
     requests: list[str] = attrs.field(factory=list)
     trouble: list[str] = attrs.field(factory=list)
-    """Dialogs, errors, and what was said on the console."""
+    """Dialogs, errors and console messages."""
 
 
 @pytest.fixture
 def visit(chromium: Browser) -> Iterator[Callable[..., tuple[Page, Seen]]]:
-    """Opens a file; gives the page, and what it does besides."""
+    """Open a file and return its page and what was recorded."""
     with contextlib.ExitStack() as closing:
 
         def open_(path: Path, fragment: str = "", **context: Any) -> tuple[Page, Seen]:

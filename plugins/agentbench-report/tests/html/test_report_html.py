@@ -1,4 +1,4 @@
-"""What the report says and holds, read without a browser."""
+"""The content of the HTML report, read without a browser."""
 
 import base64
 import gzip
@@ -34,7 +34,7 @@ Hostility = tuple[str, Callable[[str], str]]
 
 
 class Parts(HTMLParser):
-    """Tags with their attributes, text, and what stands in scripts."""
+    """Tags with their attributes, text, and the content of scripts."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -66,7 +66,7 @@ class Parts(HTMLParser):
 
 
 def pages(path: Path) -> tuple[Parts, dict[int, Parts]]:
-    """The report, and the pages of attempts that it holds, by number."""
+    """Return the report and the embedded pages of attempts by number."""
     parts = Parts(path.read_text("utf-8"))
     held = {
         int(str(attributes["id"]).removeprefix("evidence-")): Parts(gzip.decompress(base64.b64decode(text)).decode())
@@ -101,7 +101,7 @@ def test_a_file_that_cannot_be_written(make_evidence: Make, tmp_path: Path) -> N
 
 
 def test_what_is_no_file_is_written_and_not_replaced(make_evidence: Make, tmp_path: Path) -> None:
-    """``--out /dev/null`` by a superuser must leave a device there, and a pipe stays one."""
+    """A pipe or a device, such as ``--out /dev/null``, is written to and not replaced."""
     run = make_evidence("a", {"x": True})
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -141,7 +141,7 @@ def test_a_report_that_breaks_off_leaves_the_one_before(make_evidence: Make, rep
 
 
 class TestHtmlReporter(ReporterConformance):
-    """It does what every reporter must do."""
+    """The reporter passes the conformance suite."""
 
     @classmethod
     def make_reporter(cls) -> Reporter:
@@ -167,12 +167,12 @@ def test_the_same_run_gives_the_same_bytes(
 ) -> None:
     run = make_evidence()
     first = report_on(run).read_bytes()
-    monkeypatch.setattr("time.time", lambda: 1_000_000_000.0)  # another day
-    with matplotlib.rc_context({"font.size": 30, "axes.grid": False, "text.usetex": True}):  # and another user
+    monkeypatch.setattr("time.time", lambda: 1_000_000_000.0)  # at another time
+    with matplotlib.rc_context({"font.size": 30, "axes.grid": False, "text.usetex": True}):  # and settings
         assert report_on(run).read_bytes() == first
 
 
-# --- what it holds -----------------------------------------------------------------------------------------------
+# --- content -----------------------------------------------------------------------------------------------------
 
 
 def test_every_recorded_attempt_has_a_page_and_a_link(one: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_run_without_tasks(tmp_path: Path, report_on: Report) -> None:
 
 
 def test_evidence_that_is_not_there(tmp_path: Path, report_on: Report) -> None:
-    """No file but the record, and no events at all."""
+    """An attempt without files and events has a page."""
     run = write_run(tmp_path / "a", {"x": False})
     (run.directory / "events.jsonl").unlink()
     page = pages(report_on(run))[1][1].text
@@ -318,7 +318,7 @@ def test_tasks_are_paired_by_digest_not_by_name(tmp_path: Path, report_on: Repor
 
 
 def test_two_runs_that_compare_have_their_verdict_on_the_page(tmp_path: Path, report_on: Report) -> None:
-    """What ``report paired`` says first, also with repeats; of runs that it refuses, nothing."""
+    """The page has the headline of ``report paired``, also with repeats, but not for runs that it refuses."""
     single = {f"t{n}": True for n in range(20)}
     a = write_run(tmp_path / "a", single)
     b = write_run(tmp_path / "b", {task: n % 2 == 0 for n, task in enumerate(single)})
@@ -345,7 +345,7 @@ def test_the_same_run_twice_is_shown_and_named(tmp_path: Path, report_on: Report
     assert "refuses to compare them" in page.text
 
 
-# --- nothing gets out, and nothing in ----------------------------------------------------------------------------
+# --- hostile and hidden content ----------------------------------------------------------------------------------
 
 
 def dangers(parts: Parts) -> Iterator[str]:
@@ -362,7 +362,7 @@ def dangers(parts: Parts) -> Iterator[str]:
 def test_hostile_text_adds_no_tag_and_no_attribute(
     make_evidence: Make, report_on: Report, hostility: Hostility
 ) -> None:
-    """H20: what stands in any field is shown as what it is, and no tag that loads or runs anything comes of it."""
+    """H20: hostile text in any field is shown as text and adds no tag that loads or runs anything."""
     bad, say = hostility
     runs = [
         make_evidence(name, {f"{bad}a": True, f"{bad}b": False}, say, run={"suite": bad, "variant": bad})
@@ -374,7 +374,7 @@ def test_hostile_text_adds_no_tag_and_no_attribute(
     assert [attributes for attributes, _ in page.scripts if "type" not in attributes] == [{}]
     assert all("script" not in [tag for tag, _ in parts.tags] for parts in held.values())
     for parts in held.values():
-        assert parts.text.count("onerror=\"window.ran='img'\"") > 20, "it is shown as what it is"
+        assert parts.text.count("onerror=\"window.ran='img'\"") > 20, "hostile text should be shown as text"
 
 
 def test_nothing_unseen_gets_into_the_page(make_evidence: Make, report_on: Report, hostility: Hostility) -> None:
@@ -415,7 +415,7 @@ def test_the_policy_allows_the_one_script_and_nothing_else(one: Path) -> None:
         "base-uri 'none'; form-action 'none'"
     )
     before = [tag for tag, attributes in page.tags[: page.tags.index(("title", {}))] if tag not in ("html", "head")]
-    assert before[:2] == ["meta", "meta"], "the policy comes before all that it is for"
+    assert before[:2] == ["meta", "meta"], "the policy should come before the content it applies to"
 
 
 _NAMES = st.text(st.characters(exclude_characters="\n\r"), min_size=1, max_size=40).map(lambda text: f"x{text}")
@@ -424,7 +424,7 @@ _NAMES = st.text(st.characters(exclude_characters="\n\r"), min_size=1, max_size=
 @settings(max_examples=40, deadline=None)
 @given(_NAMES)
 def test_no_text_changes_the_structure(text: str) -> None:
-    """Whatever a text is, the tags are those that the template has for it."""
+    """Text never changes the tags of the template."""
     macros = templates().from_string(
         '{% import "macros.html.j2" as m %}<p title="{{ t }}" data-x="{{ t }}">{{ t }}</p>{{ m.table([t], [[t, t]]) }}'
     )
@@ -434,7 +434,7 @@ def test_no_text_changes_the_structure(text: str) -> None:
 
 
 def test_held_pages_cannot_look_like_keys(one: Path) -> None:
-    """The harness redacts what looks like one in reports, by line: compressed text may, by chance."""
+    """Lines of embedded pages are too short to be redacted as keys by accident."""
     page, _ = pages(one)
     held = [text for attributes, text in page.scripts if "type" in attributes]
     assert held
@@ -478,7 +478,7 @@ def test_plots_have_their_numbers_in_words(one: Path) -> None:
 
 
 def test_a_phase_that_a_run_lacks_has_no_bar_and_no_number(tmp_path: Path, report_on: Report) -> None:
-    """Also: what a screen reader says names the runs, and what they share is said not to compare."""
+    """Labels for screen readers name the runs, and the page warns against comparing phases between runs."""
 
     def timed(**phases: float) -> Callable[[AttemptRecord], dict[str, str]]:
         return lambda _: {"meta/timings.json": json.dumps({"phases_sec": phases})}
@@ -512,7 +512,7 @@ def test_what_is_said_of_phases_is_cut_by_phase(tmp_path: Path, report_on: Repor
 
 
 def test_memory_does_not_grow_with_the_run(tmp_path: Path) -> None:
-    """Four times the attempts, each with evidence that does not compress, and about the same peak."""
+    """Four times as many attempts need about the same peak memory."""
 
     def evidence(record: AttemptRecord) -> dict[str, str]:
         noise = "".join(hashlib.sha256(f"{record.task_id} {n}".encode()).hexdigest() for n in range(3000))
@@ -520,7 +520,7 @@ def test_memory_does_not_grow_with_the_run(tmp_path: Path) -> None:
 
     def peak(attempts: int) -> int:
         run = write_run(tmp_path / str(attempts), {f"t{n}": True for n in range(attempts)}, files=evidence)
-        write([run], tmp_path / "out.html")  # what is loaded once is loaded now
+        write([run], tmp_path / "out.html")  # load everything that is loaded only once
         tracemalloc.start()
         write([run], tmp_path / "out.html")
         found = tracemalloc.get_traced_memory()[1]

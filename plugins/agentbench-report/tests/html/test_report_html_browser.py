@@ -1,4 +1,4 @@
-"""The report in a real browser: what people do with it, and what hostile content does not."""
+"""The report in a real browser: interaction, accessibility and hostile content."""
 
 import contextlib
 import http.server
@@ -76,7 +76,7 @@ def test_sort_by_every_column(one: Path, visit: Visit) -> None:
         assert page.locator("#attempts th[aria-sort]").count() == 1
         second = column(page, number + 1)
         full = [text for text in first if text]
-        assert full == first[: len(full)], "what is empty comes last in both directions"
+        assert full == first[: len(full)], "empty cells should come last in both directions"
         assert [text for text in second if text] == full[::-1] or len(set(full)) < len(full)
         assert sorted(second) == sorted(first)
 
@@ -85,7 +85,7 @@ def test_numbers_are_sorted_as_numbers(one: Path, visit: Visit) -> None:
     page, _ = visit(one)
     page.get_by_role("button", name="time").click()
     shown = [text for text in column(page, 9) if text]
-    assert [" min " in text for text in shown] == sorted(" min " in text for text in shown), "seconds come first"
+    assert [" min " in text for text in shown] == sorted(" min " in text for text in shown), "seconds should come first"
     assert {" min " in text for text in shown} == {True, False}
     assert shown != sorted(shown)
 
@@ -142,7 +142,7 @@ def test_expand_a_tool_call_and_its_diff(one: Path, visit: Visit) -> None:
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_tests_by_name(make_evidence: Make, report_once: Report, visit: Visit, width: int) -> None:
-    """What failed is open, with what was expected and what came; what passed, and what checked it, is folded."""
+    """Failed tests are expanded, with expected and actual values; passed tests and checks are collapsed."""
     path = report_once("tests", lambda: [make_evidence("a", {"failed": False, "passed": True})])
     page, seen = visit(path, "#attempt=1", viewport={"width": width, "height": 900})
     section = page.locator("#attempt section").first
@@ -183,7 +183,7 @@ def test_a_deep_link_opens_the_attempt(one: Path, visit: Visit) -> None:
 
 @pytest.mark.parametrize("fragment", ["#attempt=99", "#attempt=11"])
 def test_a_link_that_leads_nowhere_says_so(one: Path, visit: Visit, fragment: str) -> None:
-    """11 is an attempt that was not recorded."""
+    """Attempt 11 was not recorded."""
     page, seen = visit(one, fragment)
     expect(page.get_by_text("This report does not contain that attempt.")).to_be_visible()
     page.get_by_role("link", name="All attempts").click()
@@ -291,8 +291,8 @@ def test_two_runs_beside_each_other(two: Path, visit: Visit) -> None:
 
 
 @pytest.fixture
-def asked() -> Iterator[tuple[str, list[str]]]:
-    """A server, and what it is asked for."""
+def request_log() -> Iterator[tuple[str, list[str]]]:
+    """A server and the list of paths requested from it."""
     paths: list[str] = []
 
     class Server(http.server.BaseHTTPRequestHandler):
@@ -300,7 +300,7 @@ def asked() -> Iterator[tuple[str, list[str]]]:
             paths.append(self.path)
             self.send_error(404)
 
-        do_POST = do_GET  # noqa: N815 - the name that the server looks for
+        do_POST = do_GET  # noqa: N815 - name used by the server
 
         def log_message(self, *_: object) -> None: ...
 
@@ -319,7 +319,7 @@ def asked() -> Iterator[tuple[str, list[str]]]:
 def test_hostile_content_runs_nothing_and_sends_nothing(
     make_evidence: Make, report_on: Report, visit: Visit, hostility: tuple[str, Callable[[str], str]]
 ) -> None:
-    """H20: in every field of a run, in a real browser: no dialog, no error, no request but for the file itself."""
+    """H20: hostile text in every field causes no dialog, error or request in a real browser."""
     bad, say = hostility
     endings = {f"{bad}a": True, f"{bad}b": False, "plain": None}
     words = {"suite": bad, "variant": bad, "agent": bad, "created_at": bad}
@@ -336,16 +336,18 @@ def test_hostile_content_runs_nothing_and_sends_nothing(
             assert page.locator(f"#attempt {inserted.removeprefix('#attempt ')}").count() == 0
         links = page.locator("#attempt a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
         assert all(link is None or link.startswith("#") for link in links)
-    page.wait_for_timeout(200)  # whatever would be sent or run later
+    page.wait_for_timeout(200)  # time for delayed scripts and requests
     assert page.evaluate("window.ran") is None
     assert seen.trouble == []
     assert {url.partition("#")[0] for url in seen.requests} <= {report.as_uri(), "data:,"}
     expect(page.get_by_text("onerror=\"window.ran='img'\"").first).to_be_attached()
 
 
-def test_the_policy_holds_also_if_something_got_through(one: Path, visit: Visit, asked: tuple[str, list[str]]) -> None:
-    """H20: were a text not escaped, its script would still not run, and nothing would be sent."""
-    url, requests = asked
+def test_the_policy_holds_also_if_something_got_through(
+    one: Path, visit: Visit, request_log: tuple[str, list[str]]
+) -> None:
+    """H20: the policy blocks scripts and requests even if a text were not escaped."""
+    url, requests = request_log
     hole = (
         f"<img src={url}/img onerror=\"window.ran='img'\"><script>window.ran='script'</script>"
         f"<iframe src={url}/frame></iframe><link rel=stylesheet href={url}/style><script src={url}/script></script>"
@@ -363,7 +365,7 @@ def test_the_policy_holds_also_if_something_got_through(one: Path, visit: Visit,
     assert requests == []
 
 
-# --- how it looks ------------------------------------------------------------------------------------------------
+# --- appearance --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fragment", ["", "#attempt=2"])
@@ -414,7 +416,7 @@ CONTRASTS = """
 @pytest.mark.parametrize("fragment", ["", "#attempt=2"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_is_readable_in_both_themes(two: Path, visit: Visit, theme: str, fragment: str) -> None:
-    """WCAG AA: 4.5 to 1."""
+    """The contrast is at least 4.5 to 1 (WCAG AA)."""
     page, _ = visit(two, fragment, color_scheme=theme)
     if fragment:
         page.get_by_role("button", name="Expand all").click()
@@ -459,7 +461,7 @@ def test_without_scripts_the_table_is_there(one: Path, visit: Visit) -> None:
 
 
 def test_a_thousand_attempts(make_evidence: Make, report_on: Report, chromium: Any) -> None:
-    """What is heavy is read when it is opened, and not before. Every tenth attempt is."""
+    """Evidence is unpacked only when it is opened; every tenth attempt has some."""
     endings = {f"task-{number:04d}": number % 3 > 0 for number in range(1000)}
     report = report_on(make_evidence("a", endings, full=lambda record: record.task_id.endswith("0")))
     page = chromium.new_page()
@@ -480,5 +482,5 @@ def test_a_thousand_attempts(make_evidence: Make, report_on: Report, chromium: A
     assert page.evaluate("unpacked") == 1
     page.keyboard.press("Escape")
     expect(attempts(page)).to_have_count(33)
-    assert abs(page.evaluate("document.querySelectorAll('*').length") - light) < 10, "what was opened is gone again"
+    assert abs(page.evaluate("document.querySelectorAll('*').length") - light) < 10, "the attempt is still there"
     page.close()

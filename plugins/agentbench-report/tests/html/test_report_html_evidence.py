@@ -1,4 +1,4 @@
-"""How evidence is cut, coloured and put in order."""
+"""Truncation, coloring and ordering of evidence."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -62,7 +62,7 @@ def test_words_are_cut_too(run_with: Callable[..., RunView]) -> None:
 
 
 def test_many_texts_get_short(run_with: Callable[..., RunView]) -> None:
-    """A page of a thousand long outputs is still a page."""
+    """A page with many long outputs has a bounded size."""
     all_texts = Texts(run_with(), "x", 1)
     lengths = [len(all_texts.excerpt("y" * texts.MAX_BYTES, "f").text) for _ in range(100)]
     assert sum(lengths) < 2 * texts.PAGE_MAX_BYTES
@@ -109,7 +109,7 @@ def test_colouring_loses_nothing(diff: str) -> None:
 
 @attrs.frozen
 class Stream:
-    """A run of which only the events are asked for."""
+    """A run of which only the events are read."""
 
     entries: Iterable[EventEntry]
 
@@ -207,7 +207,7 @@ def test_times_that_are_none(ended: events.TaskFinished) -> None:
 
 
 def test_attempts_are_given_as_they_end_and_others_left_alone(ended: events.TaskFinished) -> None:
-    """Two at once, one that was superseded, and one that nobody finished."""
+    """Attempts are yielded as they end; a superseded one is skipped, and an unfinished one is empty."""
     read = []
 
     def lines() -> Iterator[EventEntry]:
@@ -220,7 +220,7 @@ def test_attempts_are_given_as_they_end_and_others_left_alone(ended: events.Task
     stream: Any = Stream(lines())
     found = timeline.timelines(stream, ["a", "b", "never"])
     assert next(found)[0] == "b"
-    assert read[-1] == 4, "no further than to its end"
+    assert read[-1] == 4, "read no events after the end of the attempt"
     rest = dict(found)
     assert list(rest) == ["a", "never"]
     assert [one.kind for one in rest["a"].rows] == ["task_started", "task_finished"]
@@ -247,7 +247,7 @@ def test_who_worked_for_whom(ended: events.TaskFinished) -> None:
 
 
 def test_agents_that_say_they_asked_each_other(ended: events.TaskFinished) -> None:
-    """Names are an agent's own: whatever it says, everybody is drawn once, and it ends."""
+    """Cyclic delegations end, and every agent is drawn once, since agents choose these names freely."""
     said = [("a", "b"), ("b", "a"), ("c", "c"), *itertools.pairwise(f"n{number}" for number in range(500))]
     found = timeline_of(
         *((1.0, Delegation(parent=parent, child=child, role="", depth=1)) for parent, child in said), end=ended

@@ -1,4 +1,4 @@
-"""The tests of an attempt by name, from ``logs/tests.json``: what was expected, what came, and what is damaged."""
+"""The tests of an attempt by name, from ``logs/tests.json``: expected and actual values, checks, damaged files."""
 
 import base64
 import gzip
@@ -52,7 +52,7 @@ def run_with(tmp_path: Path) -> Callable[[object], RunView]:
 
 @pytest.fixture
 def show(run_with: Callable[[object], RunView], tmp_path: Path) -> Show:
-    """The page of an attempt, as HTML."""
+    """Return the page of an attempt as HTML."""
 
     def made(content: object) -> str:
         write([run_with(content)], tmp_path / "out.html")
@@ -71,7 +71,7 @@ def section(html: str) -> str:
     return html.partition("<h2>Tests</h2>")[2].partition("</section>")[0]
 
 
-# --- what is said ------------------------------------------------------------------------------------------------
+# --- results -----------------------------------------------------------------------------------------------------
 
 
 def test_an_attempt_that_passed(show: Show) -> None:
@@ -84,7 +84,7 @@ def test_an_attempt_that_passed(show: Show) -> None:
 
 
 def test_an_attempt_that_failed(show: Show) -> None:
-    """What failed comes first and is open, with what was expected and what came."""
+    """Failed tests come first and are expanded, with expected and actual values."""
     failed = one("t.py::test_b", "failed", list="pass_to_pass", differences=[WRONG], more_differences=4)
     raised = one("t.py::test_c", "error", message="boom\nValueError", seconds=None)
     found = section(show(judged(*passing(3), failed, raised, passed=False)))
@@ -126,11 +126,11 @@ def test_headlines(show: Show, tests: list[Any], passed: bool, headline: str) ->
 
 
 def test_what_has_no_details_is_one_table(show: Show) -> None:
-    """A session that ended early leaves any number of tests that were not run."""
+    """Tests without details, as after a session that ended early, share one table."""
     tests = [one(f"t.py::test_{n}", "not run", seconds=None) for n in range(57)]
     found = section(show(judged(*tests, passed=False, explanation="the process ended with 139")))
     assert words(found).startswith("✗ 57 of 57 expected tests were not run the process ended with 139")
-    assert found.count("<details") == 2, "the table, and the checks"
+    assert found.count("<details") == 2, "expected one table and the checks"
     assert '<details class="rest" open>' in found
     assert "not run" in words(found).partition("t.py::test_0")[2]
 
@@ -162,7 +162,7 @@ def test_what_is_long_is_cut(show: Show) -> None:
     assert "tasks/x/logs/tests.json" in html
 
 
-# --- what checked the verdict ------------------------------------------------------------------------------------
+# --- verdict checks ----------------------------------------------------------------------------------------------
 
 
 def test_the_checks_are_one_folded_line(show: Show) -> None:
@@ -208,7 +208,7 @@ def test_without_checks_there_is_no_line(show: Show) -> None:
     assert "Verdict checks" not in show({"schema": 1, "passed": True, "tests": [one()]})
 
 
-# --- what is not there, or not as it should be -------------------------------------------------------------------
+# --- missing and damaged files -----------------------------------------------------------------------------------
 
 
 def test_without_the_file_the_page_is_as_before(show: Show) -> None:
@@ -271,7 +271,7 @@ def test_seconds_that_are_none(show: Show) -> None:
 
 
 def test_ten_megabytes_and_a_hundred_thousand_tests(show: Show) -> None:
-    """H20: the page stays small, whatever the file holds."""
+    """H20: the page stays small for a huge file."""
     tests = [one(f"t.py::test_<script>\u202e[{n}]", list="pass_to_pass") for n in range(100_000)]
     content = json.dumps(judged(*tests), separators=(",", ":"))
     assert len(content) > 10_000_000
@@ -283,7 +283,7 @@ def test_ten_megabytes_and_a_hundred_thousand_tests(show: Show) -> None:
 
 
 def test_lone_surrogates_are_shown(show: Show) -> None:
-    """A name that is not UTF-8 is no damage: nobody must be able to hide the whole file with one."""
+    """A name that is not UTF-8 is escaped and does not make the file count as damaged."""
     html = show(
         judged(one("t.py::test_\ud800"), one("b", "failed", message="\udcff", differences=[WRONG | {"got": "\udfff"}]))
     )
@@ -317,7 +317,7 @@ _TESTS = st.lists(
 def test_no_text_of_the_file_changes_the_structure(
     tests: list[dict[str, Any]], problems: list[str], outcome: str, passed: bool
 ) -> None:
-    """H20: the tags are those that the template has, in the same order, as of harmless texts of the same kind."""
+    """H20: hostile text gives the same tags, in the same order, as harmless text."""
 
     def tags(content: object) -> list[str]:
         data = json.dumps(content).encode()
