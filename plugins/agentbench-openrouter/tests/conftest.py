@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback whose answers a test decides."""
+"""Fixtures: a loopback HTTP server whose responses a test decides, and a fake clock."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ Play = Callable[[BaseHTTPRequestHandler], None]
 
 
 class Server:
-    """``answer`` plays every request; ``paths`` and ``authorizations`` are what arrived."""
+    """Calls ``answer`` for every request; ``paths`` and ``authorizations`` record what arrived."""
 
     def __init__(self) -> None:
         self.answer: Play = lambda request: request.send_error(500)
@@ -29,7 +29,7 @@ class Server:
                 try:
                     outer.answer(self)
                 except OSError:
-                    self.close_connection = True  # the client has gone, which some tests are about
+                    self.close_connection = True  # the client has disconnected, as some tests intend
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
                 pass
@@ -39,7 +39,7 @@ class Server:
         self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
 
     def says(self, body: str, *, status: int = 200, content_type: str = "application/json") -> None:
-        """Answer with this body from now on."""
+        """Respond with this body from now on."""
 
         def play(request: BaseHTTPRequestHandler) -> None:
             data = body.encode()
@@ -54,7 +54,7 @@ class Server:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
-    """Exchanges end by this clock: a test lets their time pass once the server was asked, however long that took."""
+    """Deadlines of exchanges use this clock, so that a test can expire them once a request has arrived."""
     clock = FakeClock()
     monkeypatch.setattr("agentbench_openrouter.watchdog.time", SimpleNamespace(monotonic=clock))
     return clock
@@ -62,7 +62,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
 
 @pytest.fixture
 def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proxy of whoever runs the tests cannot reach a server of ours."""
+    """Unset proxy variables, since a proxy cannot reach a loopback server."""
     for name in ("HTTP_PROXY", "ALL_PROXY", "http_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
 

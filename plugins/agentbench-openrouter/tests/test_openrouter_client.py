@@ -1,4 +1,4 @@
-"""The client against a real server on loopback: slow, broken and hostile ones."""
+"""The HTTP client against slow, broken and hostile servers on loopback."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ from agentbench_testing import FakeClock
 SECRET = "sk-or-v1-PLANTED0123456789"
 ENV = "TEST_KEY"
 SLOW = 60.0
-"""Seconds that are much more than anything here takes, on the slowest machine."""
+"""Seconds: much longer than anything here takes, even on a slow machine."""
 
 
 def client(server: Any, secret: str | None = SECRET) -> Client:
@@ -40,7 +40,7 @@ def test_without_a_key_none_is_sent(server: Any) -> None:
 
 
 def test_leading_white_space_is_legal(server: Any) -> None:
-    """Gateways pad a slow answer to keep the connection open."""
+    """Gateways pad a slow response to keep the connection open."""
     server.says("\n" * 5000 + '{"data": []}')
     assert client(server).get_json("models", Deadline(SLOW)) == {"data": []}
 
@@ -49,7 +49,7 @@ def test_leading_white_space_is_legal(server: Any) -> None:
 
 
 def drip(server: Any, clock: FakeClock, *, head: bytes, each: bytes, pieces: int = 10_000) -> None:
-    """Send so many pieces, and then nothing; time is over after the fourth."""
+    """Send ``pieces`` pieces, then hang; the deadline expires after the fourth."""
 
     def play(request: BaseHTTPRequestHandler) -> None:
         request.wfile.write(head)
@@ -65,7 +65,7 @@ def drip(server: Any, clock: FakeClock, *, head: bytes, each: bytes, pieces: int
 
 
 def assert_ends(server: Any, clock: FakeClock) -> None:
-    """By the clock that the server has; sockets, which count from byte to byte, would wait for SLOW seconds more."""
+    """The request ends when the fake clock reaches its deadline, and not SLOW real seconds later."""
     started = time.monotonic()
     with pytest.raises(DeadlineExceeded):
         client(server).get_json("models", clock.deadline(SLOW))
@@ -73,12 +73,12 @@ def assert_ends(server: Any, clock: FakeClock) -> None:
     assert time.monotonic() - started < SLOW
     give_up_at = time.monotonic() + SLOW
     while [thread for thread in threading.enumerate() if thread.name == "agentbench-openrouter"]:
-        assert time.monotonic() < give_up_at, "the exchange is still running, although its socket was cut"
+        assert time.monotonic() < give_up_at, "the exchange is still running, although its socket was closed"
         time.sleep(0.01)
 
 
 def test_a_dripping_body_ends_at_the_deadline(server: Any, clock: FakeClock) -> None:
-    """httpx's own timeout counts from byte to byte and never fires here."""
+    """httpx's own timeout restarts with every byte and never fires here."""
     drip(server, clock, head=b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n", each=b" ")
     assert_ends(server, clock)
 
@@ -201,9 +201,9 @@ def test_a_missing_endpoint_has_its_own_class(server: Any) -> None:
 
 
 def test_nobody_listens() -> None:
-    with socket.socket() as deaf:
-        deaf.bind(("127.0.0.1", 0))  # and no listening
-        url = f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # bound, but not listening
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
         with pytest.raises(UnavailableError, match="cannot reach") as caught:
             Client(url, key=None, key_env=ENV).get_json("models", Deadline(SLOW))
     assert "network" in caught.value.remedy
@@ -239,7 +239,7 @@ def test_a_password_in_the_base_url_is_refused_unseen() -> None:
     assert "PLANTED" not in str(caught.value)
 
 
-# --- the key is nowhere ------------------------------------------------------------------------------------------
+# --- the key is not leaked ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [200, 400, 401, 404, 500])
@@ -267,7 +267,7 @@ def test_a_body_that_is_no_json_is_not_repeated_with_the_key(server: Any) -> Non
 
 
 def test_what_was_sent_hangs_on_no_error() -> None:
-    """What httpx raises holds the request; a crash report with all that hangs on an error must not have it."""
+    """httpx exceptions hold the request with the key, so none is chained to an error that a crash report may show."""
     for problem, seconds in ((UnavailableError, SLOW), (DeadlineExceeded, 0.5)):
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
@@ -284,7 +284,7 @@ def test_what_was_sent_hangs_on_no_error() -> None:
 
 @pytest.mark.parametrize("value", ["none", "test", "EMPTY", "x"])
 def test_a_placeholder_is_no_secret(value: str) -> None:
-    """Servers without keys want any text, and it stands in every other word."""
+    """Placeholders for servers without authentication are not redacted, since they occur in ordinary text."""
     key = Key(ENV, value)
     assert key.redact(f"there is none, {value}") == f"there is none, {value}"
 
@@ -315,7 +315,7 @@ def test_an_error_that_is_nested_too_deeply(server: Any) -> None:
     ],
 )
 def test_the_key_of_openrouter_goes_to_openrouter(url: str, theirs: bool) -> None:
-    """Whoever tries another server does not hand it their key. To name the variable is to want it."""
+    """Another server gets the key only if its variable is named explicitly."""
     environ = {"OPENROUTER_API_KEY": SECRET}
     name, key = key_for(url, "", environ)
     assert (name, key is not None) == (("OPENROUTER_API_KEY", True) if theirs else ("", False))

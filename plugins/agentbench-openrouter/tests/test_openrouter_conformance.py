@@ -1,4 +1,4 @@
-"""The conformance kit: what every provider with a server must do, checked on this one."""
+"""The conformance kit for providers with a server."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager

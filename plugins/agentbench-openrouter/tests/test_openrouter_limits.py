@@ -1,4 +1,4 @@
-"""What calls of one provider share: the places, and the reasons to stop."""
+"""Limits that the calls of a provider share: concurrency, outages, and errors that stop the run."""
 
 import threading
 import time
@@ -32,7 +32,7 @@ ASK = Request(messages=(Message(role="user", content="hello"),), model=DEFAULT_M
 FINE = answer("fine")
 AT_ONCE = Timing(sleep=lambda _, __: None, uniform=lambda low, _: low)
 SLOW = 60.0
-"""Seconds that are much more than anything here takes, on the slowest machine."""
+"""Seconds: much longer than anything here takes, even on a slow machine."""
 
 
 def made(server: LoopbackServer, timing: Timing = AT_ONCE, **more: Any) -> OpenRouter:
@@ -40,7 +40,7 @@ def made(server: LoopbackServer, timing: Timing = AT_ONCE, **more: Any) -> OpenR
 
 
 class AtOnce:
-    """A responder; ``most`` is how many requests it was asked at once, none of them answered."""
+    """A responder that counts concurrent requests; ``most`` is the maximum."""
 
     def __init__(self, responder: Responder) -> None:
         self.most = 0
@@ -63,7 +63,7 @@ class AtOnce:
 
 @pytest.mark.parametrize("reply", [error(401, "User not found"), error(402, "Insufficient credits")])
 def test_a_key_that_is_refused_stops_the_run(reply: Reply) -> None:
-    """F20: every further call fails at once, in the same words, and nothing is sent."""
+    """F20: every later call fails immediately with the same message, and nothing is sent."""
     with LoopbackServer(in_turn(reply, FINE)) as server:
         provider = made(server)
         with pytest.raises(LLMError) as first:
@@ -81,7 +81,7 @@ def test_a_key_that_is_refused_stops_the_run(reply: Reply) -> None:
 
 
 def test_a_key_that_is_refused_stops_calls_that_wait() -> None:
-    """F20: those that wait to try again too."""
+    """F20: calls that are waiting to retry fail as well."""
     waits, refused = threading.Event(), threading.Event()
 
     def sleep(_: float, __: Deadline) -> None:
@@ -131,8 +131,8 @@ def test_refusals_with_a_success_between_them_do_not() -> None:
 
 
 def test_outages_do_not_stop_the_run() -> None:
-    """F19: they may pass. Until then one exchange at a time is sent, now and then, and nothing else."""
-    clock, responder = Hurry(), AtOnce(always(error(503)))
+    """F19: until the server recovers, calls wait, and only one probe is sent per interval."""
+    clock, responder = FastClock(), AtOnce(always(error(503)))
     with LoopbackServer(responder) as server, ThreadPoolExecutor(3) as pool:
         provider = made(server, Timing(clock=clock, sleep=lambda _, __: None), timeout_sec=100 * SLOW)
         for _ in range(3):
@@ -153,8 +153,8 @@ def test_outages_do_not_stop_the_run() -> None:
 
 
 def test_a_server_that_is_back_is_asked_by_everybody() -> None:
-    """F19: whoever waited is answered; nothing but the calls that noticed the outage is lost."""
-    clock = Hurry()
+    """F19: all waiting calls are answered; only the calls that detected the outage fail."""
+    clock = FastClock()
     down = [error(502)] * 18 + [error(502)] * 2
     with LoopbackServer(in_turn(*down, answer("fine", delay=0.2))) as server, ThreadPoolExecutor(6) as pool:
         provider = made(server, Timing(clock=clock, sleep=lambda _, __: None), timeout_sec=100 * SLOW)
@@ -191,7 +191,7 @@ def test_refusals_are_no_outage() -> None:
 def test_a_connection_that_had_ended_says_nothing_of_the_server() -> None:
     call = CallDouble()
     with LoopbackServer(in_turn(FINE, Reply(close=True), FINE)) as server:
-        provider = made(server, Timing(clock=Hurry()))
+        provider = made(server, Timing(clock=FastClock()))
         provider.complete(ASK, CallDouble())
         for _ in range(3):
             provider._limiter.gave_up()
@@ -201,8 +201,8 @@ def test_a_connection_that_had_ended_says_nothing_of_the_server() -> None:
     assert (len(call.failures), call.waited) == (1, 0)
 
 
-class Hurry:
-    """A clock that runs a hundred times as fast."""
+class FastClock:
+    """A clock that runs a hundred times as fast as real time."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -215,7 +215,7 @@ class Hurry:
         return self.now
 
 
-# --- the limiter, by itself ----------------------------------------------------------------------------------------
+# --- the limiter alone ---------------------------------------------------------------------------------------------
 
 
 class Clock:
@@ -227,7 +227,7 @@ class Clock:
 
 
 def test_it_slows_down_once_in_a_while_and_never_stops() -> None:
-    """F18: many answers at once are one reason."""
+    """F18: overload responses within a cooldown reduce the limit only once, and never below 1."""
     clock = Clock()
     limiter = Limiter(clock)
     limiter.start(10)
@@ -247,7 +247,7 @@ def test_it_grows_by_clean_rounds_and_not_beyond_where_it_began() -> None:
     assert limiter.limit == 3
     limiter.clean()
     limiter.clean()
-    limiter.unhealthy()  # begins the round anew
+    limiter.unhealthy()  # restarts the round
     limiter.clean()
     limiter.clean()
     assert limiter.limit == 3
@@ -259,7 +259,7 @@ def test_it_grows_by_clean_rounds_and_not_beyond_where_it_began() -> None:
 
 
 def test_what_one_call_is_told_to_wait_the_others_wait_too() -> None:
-    """F18: they would only be refused as well. A minute at most: what was said may be true for that one only."""
+    """F18: a server's hint to one call delays all calls, but for a minute at most."""
     clock = Clock()
     limiter = Limiter(clock)
     limiter.pause(7.0)
@@ -317,7 +317,7 @@ def test_the_time_in_the_queue_is_given_back(monkeypatch: pytest.MonkeyPatch) ->
     queued = threading.Event()
 
     class Turn(threading.Event):
-        """Ten seconds pass in the queue."""
+        """Waiting in the queue takes ten seconds."""
 
         def wait(self, timeout: float | None = None) -> bool:
             clock.advance(10.0)
@@ -327,7 +327,7 @@ def test_the_time_in_the_queue_is_given_back(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("agentbench_openrouter.limiter.threading", SimpleNamespace(Event=Turn, Lock=threading.Lock))
     limiter = Limiter(clock)
     limiter.start(1)
-    call = CallDouble(deadline=clock.deadline(5.0))  # would be over before its turn
+    call = CallDouble(deadline=clock.deadline(5.0))  # shorter than the wait in the queue
 
     def use() -> float:
         with limiter.slot(call, Deadline(600)):
@@ -365,11 +365,11 @@ def test_somebody_who_leaves_the_queue_takes_no_place() -> None:
     assert not limiter._queue
 
 
-# --- the limiter, at work ------------------------------------------------------------------------------------------
+# --- the limiter in a provider -------------------------------------------------------------------------------------
 
 
 def test_a_server_that_takes_two_at_once_is_asked_less() -> None:
-    """F18: a shared limit, so that not every call has to find out for itself. Everybody is answered in the end."""
+    """F18: the shared limit decreases, so that not every call must be refused first; all are answered in the end."""
     busy, refused = threading.Semaphore(2), threading.Event()
 
     def respond(_: object, __: object) -> Reply:
@@ -398,22 +398,22 @@ def test_a_server_that_takes_two_at_once_is_asked_less() -> None:
 
 
 def test_nobody_who_waits_for_money_has_a_place() -> None:
-    """Whoever has money waits for a place, and would wait for ever for one that is held by somebody without."""
+    """A call that waits for budget holds no slot, since calls that have budget would wait for that slot forever."""
     paid, waits = threading.Event(), threading.Event()
 
     def listen(told: Told) -> None:
         if told.what == "again":
             waits.set()
-            assert paid.wait(SLOW), "the other call should have been answered meanwhile"
+            assert paid.wait(SLOW), "the other call was not answered meanwhile"
 
     with LoopbackServer(in_turn(error(500), FINE)) as server, ThreadPoolExecutor(1) as pool:
         provider = made(server)
         provider._limiter.start(1)
-        poor = pool.submit(provider.complete, ASK, CallDouble(listen=listen))
+        unpaid = pool.submit(provider.complete, ASK, CallDouble(listen=listen))
         assert waits.wait(SLOW)
         assert provider.complete(ASK, CallDouble()).message.content == "fine"
         paid.set()
-        assert poor.result(SLOW).message.content == "fine"
+        assert unpaid.result(SLOW).message.content == "fine"
         provider.close()
 
 
@@ -438,7 +438,7 @@ def test_an_exchange_that_got_no_place_is_told_as_not_sent() -> None:
 
 
 def _fill(provider: OpenRouter, other: CallDouble, pool: ThreadPoolExecutor, done: threading.Event) -> None:
-    """Somebody else takes the only place."""
+    """Another call takes the only slot."""
     pool.submit(provider.complete, ASK, other)
     wait_until(lambda: provider._limiter._active == 1)
     done.set()
@@ -470,5 +470,5 @@ def test_no_more_at_once_than_the_limit() -> None:
 def wait_until(true: Callable[[], bool]) -> None:
     end = time.monotonic() + SLOW
     while not true():
-        assert time.monotonic() < end, "it does not happen"
+        assert time.monotonic() < end, "the condition was not met in time"
         time.sleep(0.01)

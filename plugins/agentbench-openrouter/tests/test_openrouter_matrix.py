@@ -1,5 +1,4 @@
-"""Every way in which a server answers, over a real socket and with a clock of its own: what comes of a call, how often
-the server is asked, and how long is waited between."""
+"""All kinds of server responses, over a real socket with a fake clock: a call's result, its requests and its waits."""
 
 import contextlib
 import threading
@@ -35,7 +34,7 @@ FINE = answer("fine")
 
 
 class World:
-    """A clock that only sleeping moves. Chance is always in the middle."""
+    """A clock that only advances by sleeping. Random delays are always the middle of their range."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -60,35 +59,35 @@ class World:
 
 @attrs.frozen
 class Case:
-    """What happens to a call that is answered so; ``gives`` is words, or how the answer ended, or an error's code."""
+    """Responses, and what a call does; ``gives`` is the answer's text or finish reason, or an error with its code."""
 
     replies: Sequence[Reply]
     gives: str
     waits: Sequence[float] = attrs.field(default=(), kw_only=True)
     errors: Sequence[str] = attrs.field(default=(), kw_only=True)
-    """Of the exchanges that failed."""
+    """Error codes of the failed exchanges."""
     seen: int = attrs.field(default=1, kw_only=True)
     stops_run: bool = attrs.field(default=False, kw_only=True)
     options: Mapping[str, Any] = attrs.field(factory=dict, kw_only=True)
 
 
 def again(reply: Reply, word: str, wait: float = 0.5) -> Case:
-    """Tried once more, and fine then."""
+    """Retried once, with success."""
     return Case((reply, FINE), "fine", waits=(wait,), errors=(word,), seen=2)
 
 
 def fatal(reply: Reply, word: str, *, stops_run: bool = False) -> Case:
-    """Not tried again."""
+    """An error that is not retried."""
     return Case((reply,), f"LLMError {word}", errors=(word,), stops_run=stops_run)
 
 
 def for_ever(reply: Reply, word: str) -> Case:
-    """Tried as often as may be."""
+    """An error that is retried up to the limit."""
     return Case((reply,), f"LLMError {word}", waits=(0.5, 1.0, 2.0, 4.0, 8.0), errors=(word,) * 6, seen=6)
 
 
 def ends(finish: str, reply: Reply) -> Case:
-    """An answer at once."""
+    """A response that is a final answer."""
     return Case((reply,), finish)
 
 
@@ -157,7 +156,7 @@ CASES: Mapping[str, Case] = {
     "403 region": fatal(error(403, availability={"code": "region_restricted", "retryable": False}), "auth"),
     "403 moderation": ends("refusal", error(403, metadata={"reasons": ["violence"], "flagged_input": "x"})),
     "403 guardrail": ends("refusal", error(403, "Blocked", metadata={"patterns": ["secret"]})),
-    # requests that nobody will answer
+    # invalid requests
     "400": fatal(error(400, "bad tool schema"), "invalid_request"),
     "400 without words": Case((BARE, FINE), "fine", waits=(0.5,), errors=("invalid_request",), seen=2),
     "400 without words, twice": Case(
@@ -218,7 +217,7 @@ CASES: Mapping[str, Case] = {
         seen=3,
         options={"timeout_sec": 2.0},
     ),
-    # nothing said
+    # empty answers, and combinations
     "empty, and fine then": again(answer(""), "empty"),
     "empty for ever": Case((answer(""),), "empty", waits=(0.5, 1.0), errors=("empty",) * 2, seen=3),
     "a call that nobody can read": Case(
@@ -271,17 +270,17 @@ def test_every_odd_answer_is_held_against_something() -> None:
 
 @pytest.mark.parametrize("name", [*CASES, *ODD])
 def test_case(name: str) -> None:
-    """F18, F19, F20, F21: each exchange that the server saw is told, in order, and so is each wait before it."""
+    """F18, F19, F20, F21: each failed exchange and each wait is reported, in order."""
     case = CASES[name] if name in CASES else ODD[name]
     world, made = World(), CallDouble()
     with LoopbackServer(in_turn(*case.replies)) as server:
         options = OpenRouterOptions(base_url=server.base_url, dialect="openrouter", **case.options)
         provider = OpenRouter(options, environ={}, timing=world.timing)
-        came = outcome(provider, made)
+        result = outcome(provider, made)
         provider.close()
         seen = len(server.chat_requests)
-    assert came.given == case.gives
-    assert came.stops_run is case.stops_run
+    assert result.given == case.gives
+    assert result.stops_run is case.stops_run
     assert seen == made.exchanges == case.seen
     assert tuple(failure.error for failure in made.failures) == tuple(case.errors)
     assert world.slept == pytest.approx(list(case.waits))
@@ -292,26 +291,26 @@ def test_case(name: str) -> None:
 
 
 @attrs.frozen
-class Came:
+class Outcome:
     given: str
     stops_run: bool = False
 
 
-def outcome(provider: OpenRouter, made: CallDouble, request: Request = ASK) -> Came:
-    """In a word, what a call gave."""
+def outcome(provider: OpenRouter, made: CallDouble, request: Request = ASK) -> Outcome:
+    """The result of a call in the form of ``Case.gives``."""
     try:
         got: Completion = provider.complete(request, made)
     except LLMError as error:
-        return Came(f"LLMError {made.failures[-1].error}", error.stops_run)
+        return Outcome(f"LLMError {made.failures[-1].error}", error.stops_run)
     plain = got.finish == "stop"
-    return Came(got.message.content if plain else got.finish)
+    return Outcome(got.message.content if plain else got.finish)
 
 
-# --- money (F21) ---------------------------------------------------------------------------------------------------
+# --- costs (F21) ---------------------------------------------------------------------------------------------------
 
 
 def test_the_ledger_is_what_the_server_billed() -> None:
-    """F21: exchanges that failed and were billed are told with what they cost, and the answer counts itself only."""
+    """F21: failed exchanges that were billed are reported with their cost; the answer's usage excludes them."""
     billed = {"prompt_tokens": 11, "completion_tokens": 2, "cost": 0.25}
     replies = (error(502, http_status=200, around={"usage": billed}), answer("", usage=billed), answer("fine"))
     made = CallDouble()
@@ -329,7 +328,7 @@ def test_the_ledger_is_what_the_server_billed() -> None:
 
 
 def test_a_broken_exchange_costs_what_nobody_knows_and_a_refused_one_nothing() -> None:
-    """F21: ``None`` lets the harness count the worst case."""
+    """F21: usage ``None`` lets the harness assume the worst case."""
     made = CallDouble()
     with LoopbackServer(in_turn(Reply(reset=True), error(429), answer("fine"))) as server:
         provider = OpenRouter(OpenRouterOptions(base_url=server.base_url), environ={}, timing=World().timing)
@@ -342,7 +341,7 @@ def test_a_broken_exchange_costs_what_nobody_knows_and_a_refused_one_nothing() -
 
 
 def test_prices_of_a_server_that_does_not_say_what_a_call_cost() -> None:
-    """They are the model's facts, by which the harness prices the tokens."""
+    """Prices from the options are model facts, and the harness prices the tokens with them."""
     counts = {"prompt_tokens": 1_000_000, "completion_tokens": 500_000}
     with LoopbackServer(in_turn(answer("fine", usage=counts))) as server:
         options = OpenRouterOptions(base_url=server.base_url, usd_per_million_input=2.0, usd_per_million_output=6.0)
@@ -355,7 +354,7 @@ def test_prices_of_a_server_that_does_not_say_what_a_call_cost() -> None:
 
 
 def test_an_answer_without_usage_costs_what_nobody_knows() -> None:
-    """F21."""
+    """F21: its usage is ``None``."""
     for usage in (ABSENT, None):
         with LoopbackServer(in_turn(answer("fine", usage=usage))) as server:
             provider = OpenRouter(OpenRouterOptions(base_url=server.base_url), environ={})
@@ -396,7 +395,7 @@ def test_a_request_that_does_not_fit_either_way_is_too_long() -> None:
 
 @pytest.mark.parametrize("back_after", [300.0, None])
 def test_a_server_that_is_not_there_for_a_while(back_after: float | None) -> None:
-    """What is refused was not sent: it is tried again as long as the call may take, not just a number of times."""
+    """A refused connection sent nothing, so it is retried until the call's time limit, however many times."""
     with LoopbackServer(always(FINE)) as server:
         url = server.base_url
     port = urlsplit(url).port
@@ -425,7 +424,7 @@ def test_a_server_that_is_not_there_for_a_while(back_after: float | None) -> Non
 
 
 def test_a_connection_that_had_ended_unnoticed_is_tried_again_at_once() -> None:
-    """F21: and told, since the server may have seen it. It is no reason to wait, and does not count as a try."""
+    """F21: it is reported, since the server may have received it; it needs no wait, and does not count as a try."""
     world, made = World(), CallDouble()
     with LoopbackServer(in_turn(FINE, Reply(close=True), FINE)) as server:
         options = OpenRouterOptions(base_url=server.base_url, max_exchanges=1)
@@ -480,11 +479,11 @@ def test_one_connection_serves_many_calls() -> None:
         assert {seen.connection for seen in server.chat_requests} == {1}
 
 
-# --- what a provider wants back ------------------------------------------------------------------------------------
+# --- conversations -------------------------------------------------------------------------------------------------
 
 
 def test_a_conversation_over_the_wire() -> None:
-    """Reasoning details go back as they were, and ids that begin anew in every turn become unique."""
+    """Reasoning details are sent back unchanged, and ids that repeat in every turn become unique."""
     details = [{"type": "reasoning.encrypted", "data": "b64", "id": "r1", "format": "f", "index": 0}]
     turn = answer(tool_calls=[call("look", {"n": 1}, id="look:0")], reasoning_details=details)
     with LoopbackServer(in_turn(turn, turn, FINE)) as server:

@@ -1,4 +1,4 @@
-"""What the distribution registers, and what importing it costs."""
+"""The registered components, the cost of the import, and the tables of the README."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The llm ``openrouter`` as a whole: before a run, its key, and what a harness makes of it."""
+"""The provider ``openrouter``: preflight, the key, and its errors."""
 
 import logging
 import socket
@@ -58,7 +58,7 @@ def expected(request: Request = ASK, **more: Any) -> ExpectedCalls:
 
 
 def preflight(request: Request = ASK, *, options: Mapping[str, Any] | None = None, **settings: Any) -> ModelFacts:
-    """What a provider finds out from a server with these settings; ``options`` are its own."""
+    """The model facts from a server with these settings; ``options`` are the provider's."""
     asked = {name: settings.pop(name) for name in ("workers", "max_cost_usd", "deadline") if name in settings}
     with LoopbackServer(always(answer("fine")), **settings) as server:
         made = provider(server.base_url, **(options or {}))
@@ -110,8 +110,8 @@ def test_a_price_that_varies_is_unknown() -> None:
 def test_with_a_limit_in_dollars_nobody_dearer_may_answer(
     limit: float | None, options: dict[str, float], sent: dict[str, float]
 ) -> None:
-    """Behind one name there are endpoints at several prices; the list says which. Writing a cache is none of them, and
-    what costs nothing here is paid elsewhere."""
+    """With a cost limit, ``max_price`` excludes endpoints above the listed prices. It has no price of cache writes, and
+    none that the options set to 0."""
     listed = model(DEFAULT_MODEL)
     listed["pricing"] |= {"input_cache_write": "0.000002", "internal_reasoning": "0.000004"}
     with LoopbackServer(always(answer("fine")), models=[listed]) as server:
@@ -122,7 +122,7 @@ def test_with_a_limit_in_dollars_nobody_dearer_may_answer(
         (asked,) = server.chat_requests
     found = asked.body.get("provider", {}).get("max_price", {})
     assert found == pytest.approx(sent, rel=0.001)
-    assert all(found[kind] > sent[kind] for kind in sent)  # a price in binary may be a little less
+    assert all(found[kind] > sent[kind] for kind in sent)  # rounded up, since a binary fraction may be below the price
 
 
 def test_writing_a_cache_is_part_of_the_worst_case() -> None:
@@ -147,7 +147,7 @@ def test_ways_to_use_a_model_are_no_other_model(way: str) -> None:
 
 
 def test_a_model_that_small_servers_do_not_list_is_a_warning() -> None:
-    """llama.cpp answers to any name."""
+    """llama.cpp accepts any model name."""
     facts = preflight(attrs.evolve(ASK, model="anything"), options={"dialect": "openai"})
     assert "anything" in facts.warnings[0]
 
@@ -191,7 +191,7 @@ def test_the_answer_gets_the_room_that_the_request_leaves() -> None:
 
 @pytest.mark.parametrize("entry", [{"max_model_len": 4096}, {"meta": {"n_ctx": 4096}}, {"context_length": 4096}])
 def test_what_small_servers_say_of_context(entry: dict[str, Any]) -> None:
-    """vLLM, llama.cpp, and OpenRouter."""
+    """The fields of vLLM, llama.cpp and OpenRouter."""
     facts = preflight(models=[{"id": DEFAULT_MODEL, **entry}], options={"dialect": "openai"})
     assert facts.context_tokens == 4096
 
@@ -227,7 +227,7 @@ def test_odd_lists_are_fine(server: Any) -> None:
     ],
 )
 def test_no_credit(key: dict[str, Any], problem: str) -> None:
-    """F20: found out before anything is recorded."""
+    """F20: reported before anything is recorded."""
     with pytest.raises(UnavailableError, match=problem):
         preflight(key={**KEY, **key})
 
@@ -255,7 +255,7 @@ def test_little_credit_is_a_warning() -> None:
 
 
 def test_a_key_that_is_refused() -> None:
-    """F20."""
+    """F20: the error names the variable of the key."""
     with pytest.raises(UnavailableError, match="rejected the key in TEST_KEY"):
         preflight(require_key="another")
 
@@ -281,7 +281,7 @@ def test_no_key_elsewhere_is_fine() -> None:
 
 @pytest.mark.parametrize("named", [True, False])
 def test_the_key_of_openrouter_is_for_openrouter(named: bool) -> None:
-    """A server elsewhere gets it only when somebody says so."""
+    """Another server gets the key only if its variable is named explicitly."""
     with LoopbackServer(always(answer("fine"))) as server:
         options = OpenRouterOptions(base_url=server.base_url, key_env="OPENROUTER_API_KEY" if named else "")
         made = OpenRouter(options, environ={"OPENROUTER_API_KEY": SECRET})
@@ -354,7 +354,7 @@ def test_what_is_no_base_url_is_refused_before_a_run(url: str) -> None:
     assert "PLANTED" not in str(caught.value)
 
 
-# --- the key is nowhere --------------------------------------------------------------------------------------------
+# --- the key is not leaked -----------------------------------------------------------------------------------------
 
 QUOTING = {
     "401": error(401, f"bad key {SECRET}"),
@@ -373,7 +373,7 @@ QUOTING = {
 
 @pytest.mark.parametrize("name", QUOTING)
 def test_the_key_is_nowhere(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    """F20: not in errors, their causes and tracebacks with locals, what is told to the harness, or logs."""
+    """F20: not in errors, their causes and tracebacks with locals, reports to the harness, or logs."""
     caplog.set_level(logging.DEBUG)
     call = CallDouble()
     shown = []
@@ -389,14 +389,13 @@ def test_the_key_is_nowhere(name: str, caplog: pytest.LogCaptureFixture) -> None
     assert sent == {f"Bearer {SECRET}"}
     shown += [repr(call.told), repr(made), repr(vars(made)), caplog.text]
     if name == "redirect":
-        shown.pop()  # httpcore logs the header as it came, and only where somebody has asked for its debug log
+        shown.pop()  # httpcore logs this header unchanged, but only at debug level
     assert SECRET not in "\n".join(shown).replace(repr(ENV), "")
 
 
 @pytest.mark.parametrize("secret", [SECRET, "none", "x"])
 def test_what_a_model_says_is_not_changed(secret: str) -> None:
-    """A key may be any text, such as ``none`` for a server without: its answers are read as they came. What is written
-    down is the harness's to clean."""
+    """Answers are not redacted, since a key may be a word like ``none``; the harness redacts what it records."""
     text = f"none of these is {secret} or x"
     with LoopbackServer(always(answer(text))) as server:
         made = provider(server.base_url, {"TEST_KEY": secret})

@@ -1,7 +1,7 @@
-"""Servers that are slow, hang, drip or never end; and calls that are ended from outside.
+"""Servers that are slow, hang, drip or never finish; and calls that are interrupted.
 
-F19: none of this lasts longer than the time that a call has, and none of it is an answer. Where a request has to arrive
-before time is over, the server has the clock: this machine may be slow.
+F19: no call exceeds its time limit, and none of these responses is an answer. Where a request must arrive before the
+deadline, the server advances a fake clock, since the machine may be slow.
 """
 
 import gzip
@@ -49,9 +49,9 @@ ASK = Request(messages=(Message(role="user", content="hello"),), model=DEFAULT_M
 FINE = answer("fine")
 HASTY = Timing(uniform=lambda low, _: low)
 SLOW = 60.0
-"""Seconds that are much more than anything here takes, on the slowest machine."""
+"""Seconds: much longer than anything here takes, even on a slow machine."""
 LONG = 1000.0
-"""Seconds that pass on the clock of a test only."""
+"""Seconds that pass only on a fake clock."""
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def provided(server: LoopbackServer, timing: Timing | None = None, **options: An
 
 
 def meanwhile(happens: Callable[[], object], responder: Responder, *, first: int = 1) -> Responder:
-    """Something happens a moment after it was asked; from this request on."""
+    """Call ``happens`` shortly after each request, from number ``first`` on."""
 
     def respond(request: Mapping[str, Any], seen: Seen) -> Reply:
         if seen.number >= first:
@@ -88,7 +88,7 @@ HANGING = {
 @pytest.mark.parametrize("name", HANGING)
 @pytest.mark.parametrize("warm", [False, True])
 def test_an_exchange_ends_in_time(name: str, warm: bool, clock: FakeClock) -> None:
-    """F19: a socket's own timeout never fires while bytes drip. On a new connection and on an old one."""
+    """F19: on a new and on a reused connection; socket timeouts never fire while bytes arrive."""
     made = CallDouble()
     replies = (FINE, HANGING[name]) if warm else (HANGING[name],)
     responder = meanwhile(lambda: clock.advance(LONG), in_turn(*replies), first=len(replies))
@@ -107,7 +107,7 @@ def test_an_exchange_ends_in_time(name: str, warm: bool, clock: FakeClock) -> No
 
 
 def test_a_call_ends_in_time_whatever_is_tried(clock: FakeClock) -> None:
-    """F19: one time for all exchanges and all waits together: the second exchange has what the first one left."""
+    """F19: exchanges and waits share one time limit, so the second exchange gets what the first one left."""
     timing = Timing(clock=clock, uniform=lambda low, _: low)
     passing = iter([0.6 * LONG, 0.4 * LONG])
     responder = meanwhile(lambda: clock.advance(next(passing)), always(Reply(hang=True)))
@@ -119,7 +119,7 @@ def test_a_call_ends_in_time_whatever_is_tried(clock: FakeClock) -> None:
 
 
 def test_real_time_ends_a_call_too() -> None:
-    """How often the server is asked depends on how fast this machine is."""
+    """The number of requests depends on the speed of the machine."""
     with LoopbackServer(always(Reply(hang=True))) as server:
         with provided(server, exchange_timeout_sec=0.4, timeout_sec=1.0) as provider:
             began = time.monotonic()
@@ -130,7 +130,7 @@ def test_real_time_ends_a_call_too() -> None:
 
 
 def test_a_hanging_exchange_is_tried_again(clock: FakeClock) -> None:
-    """And the attempt gets back the time that it took."""
+    """The attempt gets the lost time back."""
     made = CallDouble(deadline=clock.deadline(2 * LONG))
     timing = Timing(clock=clock, uniform=lambda low, _: low)
     passing = iter([LONG])
@@ -142,7 +142,7 @@ def test_a_hanging_exchange_is_tried_again(clock: FakeClock) -> None:
 
 
 def test_the_deadline_of_an_attempt_ends_an_exchange() -> None:
-    """The exchange is told, since it was sent; its time is not given back, or the attempt would never end."""
+    """The exchange is reported, since it was sent. Its time is not given back, or the attempt would never end."""
     clock = FakeClock()
     made = CallDouble(deadline=clock.deadline(LONG))
     responder = meanwhile(lambda: clock.advance(LONG), always(Reply(hang=True)))
@@ -166,7 +166,7 @@ def test_a_deadline_that_is_over_sends_nothing() -> None:
 
 @pytest.mark.parametrize("warm", [False, True])
 def test_whoever_ends_the_deadline_ends_an_exchange(warm: bool) -> None:
-    """Ctrl-C, in the middle of an answer that does not come."""
+    """As with Ctrl-C while the server does not answer."""
     deadline = Deadline(600)
     replies = (FINE, Reply(hang=True)) if warm else (Reply(hang=True),)
     responder = meanwhile(lambda: deadline.end(Interrupted("stopped")), in_turn(*replies), first=len(replies))
@@ -257,11 +257,11 @@ def test_a_body_that_cannot_be_unpacked() -> None:
 
 
 def test_nobody_listens() -> None:
-    """Nothing was sent, so nothing can have cost anything."""
+    """Nothing was sent, so the cost is 0."""
     made = CallDouble()
-    with socket.socket() as deaf:
-        deaf.bind(("127.0.0.1", 0))  # and no listening
-        url = f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # bound, but not listening
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
         provider = OpenRouter(OpenRouterOptions(base_url=url, timeout_sec=0.3), environ={}, timing=HASTY)
         with pytest.raises(LLMError, match=r"cannot reach|connection timed out") as caught:
             provider.complete(ASK, made)
@@ -272,7 +272,7 @@ def test_nobody_listens() -> None:
 
 @pytest.mark.parametrize("early", [False, True])
 def test_a_server_that_never_accepts(early: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing cuts a connection that is being made: it is left to itself, and nothing is sent should it come about."""
+    """A pending connection attempt cannot be cancelled: it is abandoned, and nothing is sent if it succeeds later."""
     connect, deadline = socket.create_connection, Deadline(600)
 
     def begin(*args: Any, **more: Any) -> socket.socket:
@@ -283,9 +283,9 @@ def test_a_server_that_never_accepts(early: bool, monkeypatch: pytest.MonkeyPatc
         listener.settimeout(SLOW)
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
-        place = listener.getsockname()
-        with socket.create_connection(place):  # the queue is full
-            url = f"http://127.0.0.1:{place[1]}/v1"
+        address = listener.getsockname()
+        with socket.create_connection(address):  # fills the queue
+            url = f"http://127.0.0.1:{address[1]}/v1"
             options = OpenRouterOptions(base_url=url, max_exchanges=1, timeout_sec=4 * SLOW if early else 1.0)
             provider = OpenRouter(options, environ={})
             made = CallDouble(deadline=deadline)
@@ -311,7 +311,7 @@ def test_a_server_that_never_accepts(early: bool, monkeypatch: pytest.MonkeyPatc
 def test_a_connection_that_has_to_be_made_anew_ends_in_time(
     how: str, noticed: bool, monkeypatch: pytest.MonkeyPatch, clock: FakeClock
 ) -> None:
-    """F19: also where the one that was kept is gone, and the name is looked up for ever. ``noticed``: before httpx."""
+    """F19: also if the kept one is closed and the name lookup hangs. ``noticed``: detected before httpx does."""
     looked_up, over = threading.Event(), threading.Event()
     real = socket.getaddrinfo
     deadline = Deadline(600)
@@ -349,13 +349,13 @@ def test_a_connection_that_has_to_be_made_anew_ends_in_time(
 
 
 def _ended(line: Line) -> bool:
-    """Whether its other end has closed it, or httpx has seen that already."""
+    """Whether the peer or httpx has closed it."""
     assert line._socket is not None
     return line._socket.fileno() < 0 or bool(select.select([line._socket], [], [], 0)[0])
 
 
 def test_a_connection_that_is_gone_is_made_anew_unseen() -> None:
-    """Nothing was sent on the old one, so that nothing is told."""
+    """Nothing was sent on the old connection, so nothing is reported."""
     made = CallDouble()
     with LoopbackServer(always(answer("fine", last=True))) as server, provided(server) as provider:
         for _ in range(3):
@@ -386,7 +386,7 @@ def test_connections_that_the_server_has_ended_are_given_back() -> None:
 
 
 def test_what_takes_too_long_is_tried_again_once(clock: FakeClock) -> None:
-    """F21: the server may go on with it, and bill it."""
+    """F21: not more often, since the server may finish each request, and bill it."""
     made = CallDouble()
     responder = meanwhile(lambda: clock.advance(LONG), always(Reply(hang=True)))
     with LoopbackServer(responder) as server, provided(server, timing=HASTY) as provider:
@@ -409,7 +409,7 @@ ODD = {
 
 @pytest.mark.parametrize("name", ODD)
 def test_what_is_set_in_a_way_that_nothing_can_be_sent(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is named, not shown, not tried again, and no mistake of ours."""
+    """The error names the variable without its value, is not retried, and stops the run."""
     for other in (*ODD, "HTTP_PROXY", "http_proxy", "all_proxy", "no_proxy", "SSL_CERT_DIR"):
         monkeypatch.delenv(other, raising=False)
     monkeypatch.setenv(name, ODD[name])
@@ -437,7 +437,7 @@ def test_proxies_have_no_part_in_what_stays_on_this_machine(name: str, monkeypat
 def test_a_proxy_that_lets_nobody_through_has_sent_nothing(
     hangs: bool, monkeypatch: pytest.MonkeyPatch, clock: FakeClock
 ) -> None:
-    """F21: it was asked for a way, and the server for nothing."""
+    """F21: the server received nothing, so the cost is 0."""
     over = threading.Event()
 
     def refuse(listener: socket.socket) -> None:
@@ -468,7 +468,7 @@ def test_a_proxy_that_lets_nobody_through_has_sent_nothing(
 
 
 def test_200_calls_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each on a connection of its own, and then again on the same ones."""
+    """Each on its own connection; the second round reuses them."""
     monkeypatch.setattr("agentbench_openrouter.client._KEEP_ALIVE_SEC", 10 * SLOW)
     together = threading.Barrier(200)
 
@@ -489,5 +489,5 @@ def test_200_calls_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def wait_until(true: Callable[[], bool]) -> None:
     end = time.monotonic() + SLOW
     while not true():
-        assert time.monotonic() < end, "it does not happen"
+        assert time.monotonic() < end, "the condition was not met in time"
         time.sleep(0.01)

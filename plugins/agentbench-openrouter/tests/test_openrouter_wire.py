@@ -1,4 +1,4 @@
-"""Requests as JSON, and answers from JSON: pure, without a server."""
+"""Requests to JSON and answers from JSON, without a server."""
 
 import json
 from typing import Any
@@ -28,7 +28,7 @@ def sent(request: Request = HELLO, options: OpenRouterOptions = OPENROUTER, **mo
 
 
 def test_a_plain_request_and_its_order_of_keys() -> None:
-    """Prompt caches and OpenRouter's own heed the order of keys."""
+    """Prompt caches, including OpenRouter's own, depend on the order of keys."""
     assert body(HELLO, OPENROUTER, session="a1").decode() == (
         '{"model":"maker/model","messages":[{"role":"user","content":"hello"}],"max_completion_tokens":100,'
         '"stream":false,"plugins":[{"id":"context-compression","enabled":false}],"session_id":"a1"}'
@@ -65,7 +65,7 @@ def test_dialects(options: dict[str, Any], openrouter: bool, cap: str) -> None:
 
 
 def test_sampling_is_sent_when_it_is_set() -> None:
-    """A default that is sent is not the same as none: providers have defaults of their own."""
+    """Unset values are omitted, since providers have their own defaults."""
     fields = sent(attrs.evolve(HELLO, temperature=0.0, top_p=0.5))
     assert (fields["temperature"], fields["top_p"]) == (0.0, 0.5)
     assert not {"temperature", "top_p", "tools", "reasoning", "provider"} & set(sent())
@@ -78,7 +78,7 @@ def test_the_cap_is_always_there() -> None:
 
 
 def test_the_cap_leaves_room_for_the_request() -> None:
-    """Servers refuse a request when its answer might not fit. Never more than was asked for, never next to nothing."""
+    """Servers refuse a request if its answer might not fit. The cap stays at most ``max_tokens``, and large enough."""
     long = attrs.evolve(HELLO, messages=(said("user", "x" * 9000),), max_tokens=4096)
     assert sent(long)["max_completion_tokens"] == 4096
     assert sent(long, window=100_000)["max_completion_tokens"] == 4096
@@ -119,7 +119,7 @@ def test_routing() -> None:
 
 
 def test_tools_always_have_an_object_of_parameters() -> None:
-    """Some providers refuse a tool without."""
+    """Some providers refuse a tool without parameters."""
     tools = [ToolSpec(name="a", description="d", parameters={}), ToolSpec(name="b", description="", parameters=SCHEMA)]
     first, second = sent(attrs.evolve(HELLO, tools=tuple(tools)))["tools"]
     assert first == {
@@ -172,7 +172,7 @@ def test_a_call_that_could_not_be_read_is_replayed_as_json() -> None:
 
 
 def test_ids_that_are_blank_or_used_before_are_replaced_together_with_their_results() -> None:
-    """Kimi counts from 0 in every turn; some servers leave ids out."""
+    """Kimi counts from 0 in every turn; some servers omit ids."""
 
     def turn(*ids: str) -> list[Message]:
         calls = tuple(ToolCall(tool="look", arguments={"n": number}, id=name) for number, name in enumerate(ids))
@@ -197,14 +197,14 @@ def test_a_new_id_is_no_old_one() -> None:
 
 
 def test_the_beginning_stays_the_same_when_a_conversation_grows() -> None:
-    """Otherwise no prompt cache helps."""
+    """Otherwise prompt caches would not match."""
     call = ToolCall(tool="look", arguments={}, id="")
     begun = [said("user", "go"), said("assistant", tool_calls=(call,)), said("tool", "x")]
     assert messages([*begun, *begun])[:3] == messages(begun)
 
 
 def test_odd_values_can_be_sent() -> None:
-    """Half a surrogate pair is no text, and JSON has no infinity."""
+    """Lone surrogates, infinity and NaN are replaced, since UTF-8 and JSON have none."""
     call = ToolCall(tool="a", arguments={"x": float("inf"), "y": [float("nan"), "\ud800"]}, id="1")
     request = attrs.evolve(HELLO, messages=(said("user", "a\ud800b"), said("assistant", tool_calls=(call,))))
     user, answer = sent(request)["messages"]
@@ -253,7 +253,7 @@ def test_arguments(written: object, values: dict[str, Any], repaired: bool) -> N
     ],
 )
 def test_arguments_that_nobody_can_read(written: object) -> None:
-    """No missing brace is guessed."""
+    """Missing braces are not guessed."""
     read = read_arguments(written)
     assert read.problem
     assert (read.values, read.repaired) == ({}, False)
@@ -344,7 +344,7 @@ def test_everything_that_an_answer_says_is_kept() -> None:
     ],
 )
 def test_usage(usage: object, expected: Usage | None) -> None:
-    """F21: what the server does not tell is unknown, and not nothing: the harness prices it."""
+    """F21: what the server does not report is unknown, not 0, and the harness prices it."""
     assert answered({"usage": usage, **choices(content="x")}).usage == expected
 
 
@@ -381,7 +381,7 @@ def test_a_call_that_was_cut_off_before_its_arguments_is_not_made(written: str |
 
 
 def test_a_call_that_the_provider_could_not_read_is_the_models_doing() -> None:
-    """Gemini. It may be an accident, and is no outage."""
+    """As from Gemini. It is retried like an empty answer, and is not an outage."""
     data = choices("error", content=None)
     data["choices"][0]["native_finish_reason"] = "MALFORMED_FUNCTION_CALL"
     failure = failed(data)
@@ -405,7 +405,7 @@ def test_a_stream_is_tried_again() -> None:
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity"])
 def test_numbers_that_are_none_are_no_arguments(number: str) -> None:
-    """Also where a server sends an object instead of its text."""
+    """Also if a server sends an object instead of its JSON text."""
     raw = b'{"choices":[{"message":{"tool_calls":[{"function":{"name":"a","arguments":{"x":[%b]}}}]}}]}'
     (call,) = answered(raw % number.encode()).message.tool_calls
     assert call.problem
@@ -413,7 +413,7 @@ def test_numbers_that_are_none_are_no_arguments(number: str) -> None:
 
 
 def test_arguments_that_are_nested_too_deeply_are_the_models() -> None:
-    """The call is answered with what is wrong, and the model can do better; nothing of the harness fails."""
+    """The call gets a problem that the model can correct; nothing fails in the harness."""
     deep = json.dumps('{"a":' * 330 + "1" + "}" * 330).encode()
     raw = b'{"choices":[{"message":{"tool_calls":[{"function":{"name":"a","arguments":%b}}]}}]}'
     (call,) = answered(raw % deep).message.tool_calls
@@ -572,7 +572,7 @@ ROOM = [
 
 @pytest.mark.parametrize("retryable", [True, False])
 def test_availability_overrides_what_is_too_long_or_refused(retryable: bool) -> None:
-    """It is tried again where the server says so, and is what it is in the end."""
+    """It is retried if the server allows that, and has the same outcome in the end."""
     for finish, error in (
         ("context_overflow", {"message": "maximum context length is 8192 tokens"}),
         ("refusal", {"message": "no", "error_type": "content_policy_violation"}),
@@ -653,7 +653,7 @@ def test_hints(headers: dict[str, str], error: dict[str, Any], hint: float | Non
 
 
 def test_what_an_error_costs() -> None:
-    """F21. Before a provider was asked nothing; afterwards what it says, and else nobody knows."""
+    """F21: 0 before a provider was asked; afterwards what the server reports, or else unknown."""
     usage = {"prompt_tokens": 10, "completion_tokens": 0, "cost": 0.5}
     assert failed({"error": {"message": "no"}}, 429).usage == Usage(cost_usd=0.0)
     assert failed({"error": {"message": "no"}}, 502).usage is None
@@ -681,11 +681,11 @@ def test_an_empty_stop_is_an_answer_after_all_when_it_stays() -> None:
     "listed", [[{"error": {"code": 429, "message": "x"}}], {"object": "error", "code": 429, "message": "x"}]
 )
 def test_errors_in_other_wrappings(listed: object) -> None:
-    """Google puts an error into a list, old versions of vLLM put it at the top."""
+    """Google puts errors into a list; old versions of vLLM put them at the top level."""
     assert failed(listed).error == "rate_limited"
 
 
-# --- anything ------------------------------------------------------------------------------------------------------
+# --- arbitrary input -----------------------------------------------------------------------------------------------
 
 _plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 _json = st.recursive(
@@ -726,7 +726,7 @@ _answer = _object(
 
 @given(_answer | _json, st.sampled_from([200, 302, 400, 402, 403, 404, 413, 429, 500, 502, 529]), _plain)
 def test_any_json_is_an_answer_or_a_failure(data: Any, status: int, header: Any) -> None:
-    """And what it gives can be sent again."""
+    """The answer's message can be sent again."""
     found = got(data, status, retry_after=str(header))
     answer = found if isinstance(found, Completion) else found.outcome
     if isinstance(found, Failure):
