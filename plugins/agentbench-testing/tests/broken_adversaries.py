@@ -1,4 +1,4 @@
-"""An adversarial agent that does all it must, and others that differ in one respect each."""
+"""An adversarial agent that passes all checks, and variants that are each broken in one respect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentbench_testing import AdversaryConformance
 
 
 class Equal:
-    """Makes everything equal to everything. Does it right; each method is one thing that can be done wrong."""
+    """Makes everything equal to everything. It is correct; doubles override one method each."""
 
     def solve(self, context: AttemptContext) -> AgentResult:
         assert context.task_facts is not None
@@ -34,72 +34,72 @@ class Equal:
         return AgentResult(ended="tool_error", message=str(done.fields))
 
 
-class OnlyLooks(Equal):
-    """At what could be done."""
+class ChangesNothing(Equal):
+    """Its command changes nothing."""
 
     def run(self, context: AttemptContext, command: str) -> ToolResult:
         return super().run(context, command.replace(">>", "#"))
 
 
 class StopsEarly(Equal):
-    """With its work undone."""
+    """Stops after the first file."""
 
     def failed(self, done: ToolResult) -> bool:
         return True
 
 
-class SaysNothing(Equal):
-    """Where there is nothing to do."""
+class ReportsSuccess(Equal):
+    """Reports success if there is nothing to attack."""
 
     def give_up(self) -> AgentResult:
         return AgentResult()
 
 
-class Mute(Equal):
-    """Does not say why it gives up."""
+class GivesNoReason(Equal):
+    """Gives up without a message."""
 
     def give_up(self) -> AgentResult:
         return AgentResult(ended="gave_up")
 
 
-class TakesNothingForAnError(Equal):
-    """Although it was not even tried."""
+class ReportsAnError(Equal):
+    """Reports a tool error instead of giving up."""
 
     def give_up(self) -> AgentResult:
         return AgentResult(ended="tool_error", message="the task has no editable Python files")
 
 
-class LooksAtNothing(Equal):
-    """That its commands tell."""
+class IgnoresFailures(Equal):
+    """Ignores the results of its commands."""
 
     def failed(self, done: ToolResult) -> bool:
         return False
 
 
-class TakesFailuresForNothing(Equal):
-    """To work with."""
+class GivesUpOnFailures(Equal):
+    """Gives up instead of reporting a tool error."""
 
     def stop(self, done: ToolResult) -> AgentResult:
         return AgentResult(ended="gave_up", message="it does not work here")
 
 
 DOUBLES: Mapping[str, type[Equal]] = {
-    "test_the_attack_is_in_place": OnlyLooks,
-    "test_nothing_to_work_with": SaysNothing,
-    "test_tools_that_fail": LooksAtNothing,
+    "test_the_attack_is_in_place": ChangesNothing,
+    "test_nothing_to_work_with": ReportsSuccess,
+    "test_tools_that_fail": IgnoresFailures,
 }
 
 MORE: Sequence[tuple[str, type[Equal]]] = (
     ("test_the_attack_is_in_place", StopsEarly),
-    ("test_nothing_to_work_with", Mute),
-    ("test_nothing_to_work_with", TakesNothingForAnError),
-    ("test_tools_that_fail", TakesFailuresForNothing),
+    ("test_nothing_to_work_with", GivesNoReason),
+    ("test_nothing_to_work_with", ReportsAnError),
+    ("test_tools_that_fail", GivesUpOnFailures),
 )
-"""Checks that ask for several things, and who fails by another one of them."""
+"""More doubles, for checks of several things."""
 
 
 def on(adversary: type[Equal]) -> type[AdversaryConformance]:
-    """The checks on such an agent."""
+    """The checks for such an agent."""
 
     class OnDouble(AdversaryConformance):
         @classmethod

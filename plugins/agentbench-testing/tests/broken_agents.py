@@ -1,4 +1,4 @@
-"""An agent that does all it must, without the help of the core's loop; and others that differ in one respect each."""
+"""An agent that passes all checks, without the core's loop, and variants that are each broken in one respect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PATIENCE = 3  # answers without a call, and requests that are too long
 
 
 class CarefulAgent:
-    """Does it right. Each method is one thing that can be done wrong."""
+    """A correct agent; doubles override one method each."""
 
     prompt: ClassVar[str] = "You repair programs."
 
@@ -75,7 +75,7 @@ class CarefulAgent:
         return context.llm.complete(Request(messages=tuple(self.messages), tools=context.tools.specs))
 
     def end(self, answer: Completion) -> str:
-        """How it ends, if it does."""
+        """How the attempt ends, or "" to go on."""
         if answer.finish == "refusal":
             return "gave_up"
         self.idle = 0 if answer.message.tool_calls else self.idle + 1
@@ -100,7 +100,7 @@ class CarefulAgent:
 
 
 def on(agent_type: type[CarefulAgent]) -> type[ModelAgentConformance]:
-    """The checks on such an agent, with little patience."""
+    """The checks for such an agent, with short timeouts."""
 
     class OnDouble(ModelAgentConformance):
         patience = 10.0
@@ -114,7 +114,7 @@ def on(agent_type: type[CarefulAgent]) -> type[ModelAgentConformance]:
 
 
 def swallows(name: str, *kinds: type[Exception]) -> type[CarefulAgent]:
-    """One for which such an error is an end like any other."""
+    """An agent that ends normally on such an exception."""
 
     def solve(self: CarefulAgent, context: AttemptContext) -> AgentResult:
         try:
@@ -126,7 +126,7 @@ def swallows(name: str, *kinds: type[Exception]) -> type[CarefulAgent]:
 
 
 def goes_on_after(name: str, finish: str) -> type[CarefulAgent]:
-    """One that asks once more after such an answer, and once more."""
+    """An agent that keeps asking after answers with this finish reason."""
 
     def end(self: CarefulAgent, answer: Completion) -> str:
         calls = bool(answer.message.tool_calls)
@@ -136,15 +136,15 @@ def goes_on_after(name: str, finish: str) -> type[CarefulAgent]:
 
 
 class ReturnsNothing(CarefulAgent):
-    """As if it were enough to have worked."""
+    """Returns ``None``."""
 
     def solve(self, context: AttemptContext) -> AgentResult:
         super().solve(context)
         return None  # type: ignore[return-value]
 
 
-class LooksOnceMore(CarefulAgent):
-    """Before it lets itself be stopped."""
+class CallsAfterInterrupts(CarefulAgent):
+    """Calls a tool after an interrupt."""
 
     def call(self, call: ToolCall, context: AttemptContext) -> ToolResult:
         try:
@@ -155,7 +155,7 @@ class LooksOnceMore(CarefulAgent):
 
 
 class TriesAgain(CarefulAgent):
-    """When no step is left."""
+    """Repeats the call that exceeded its budget."""
 
     def call(self, call: ToolCall, context: AttemptContext) -> ToolResult:
         try:
@@ -165,7 +165,7 @@ class TriesAgain(CarefulAgent):
 
 
 class SharesItsMessages(CarefulAgent):
-    """With all of its kind."""
+    """Shares its messages with all other instances."""
 
     shared: ClassVar[list[Message]] = []
 
@@ -175,7 +175,7 @@ class SharesItsMessages(CarefulAgent):
 
 
 class Learns(CarefulAgent):
-    """From attempts before."""
+    """Behaves differently if an earlier attempt had the same task."""
 
     known: ClassVar[set[str]] = set()
 
@@ -186,8 +186,8 @@ class Learns(CarefulAgent):
         self.known.add(context.failing_command)
 
 
-class Talks(CarefulAgent):
-    """To the terminal."""
+class PrintsText(CarefulAgent):
+    """Writes to standard output."""
 
     def begin(self, context: AttemptContext) -> None:
         super().begin(context)
@@ -195,7 +195,7 @@ class Talks(CarefulAgent):
 
 
 class SetsAVariable(CarefulAgent):
-    """For everybody."""
+    """Sets an environment variable of the process."""
 
     def begin(self, context: AttemptContext) -> None:
         super().begin(context)
@@ -203,43 +203,43 @@ class SetsAVariable(CarefulAgent):
 
 
 class LeavesAThread(CarefulAgent):
-    """Behind it, for a while."""
+    """Leaves a thread running."""
 
     def begin(self, context: AttemptContext) -> None:
         super().begin(context)
         threading.Thread(target=threading.Event().wait, args=(20.0,), daemon=True).start()
 
 
-class TellsItsOwnStory(CarefulAgent):
-    """Instead of the instruction."""
+class OmitsTheInstruction(CarefulAgent):
+    """Sends its own text instead of the instruction."""
 
     def told(self, context: AttemptContext) -> str:
         return f"Make `{context.failing_command}` pass."
 
 
-class Doubts(CarefulAgent):
-    """Whether it has done it."""
+class GivesUpAfterPassing(CarefulAgent):
+    """Gives up although the command passes."""
 
     def solve(self, context: AttemptContext) -> AgentResult:
         return attrs.evolve(super().solve(context), ended="gave_up")
 
 
 class HasANewVersion(CarefulAgent):
-    """Each time."""
+    """Has a different prompt version in every attempt."""
 
     def version(self) -> str:
         return str(uuid.uuid4())
 
 
-class BelievesInWords(CarefulAgent):
-    """And waits for deeds; refusals it knows."""
+class NeverEndsOnText(CarefulAgent):
+    """Never ends when answers have no calls, except for refusals."""
 
     def end(self, answer: Completion) -> str:
         return "gave_up" if answer.finish == "refusal" else ""
 
 
-class NeverGivesUp(CarefulAgent):
-    """Its budget is for others."""
+class StartsAgain(CarefulAgent):
+    """Starts again when it is stopped."""
 
     def solve(self, context: AttemptContext) -> AgentResult:
         with contextlib.suppress(AttemptStop):
@@ -247,15 +247,15 @@ class NeverGivesUp(CarefulAgent):
         return super().solve(context)
 
 
-class ForgetsProblems(CarefulAgent):
-    """A call that cannot be made is as good as none."""
+class IgnoresProblems(CarefulAgent):
+    """Ignores calls with a problem instead of answering them."""
 
     def wanted(self, answer: Completion) -> tuple[ToolCall, ...]:
         return tuple(call for call in answer.message.tool_calls if not call.problem)
 
 
 class SkipsUnknownTools(CarefulAgent):
-    """And says nothing of it."""
+    """Does not answer calls of unknown tools."""
 
     def take(self, call: ToolCall, result: ToolResult) -> None:
         if result.error_type != "unknown_tool":
@@ -263,7 +263,7 @@ class SkipsUnknownTools(CarefulAgent):
 
 
 class HidesErrors(CarefulAgent):
-    """From its model."""
+    """Hides tool errors from the model."""
 
     def take(self, call: ToolCall, result: ToolResult) -> None:
         super().take(call, result if result.ok else ToolResult.success())
@@ -271,22 +271,22 @@ class HidesErrors(CarefulAgent):
             self.messages[-1] = attrs.evolve(self.messages[-1], content="")
 
 
-class CallsBackwards(CarefulAgent):
-    """The last call first."""
+class ReversesCalls(CarefulAgent):
+    """Makes calls in reverse order."""
 
     def wanted(self, answer: Completion) -> tuple[ToolCall, ...]:
         return answer.message.tool_calls[::-1]
 
 
 class KeepsEverything(CarefulAgent):
-    """Whatever the window."""
+    """Never trims its messages to the context window."""
 
     def trim(self, context: AttemptContext) -> None:
         pass
 
 
-class Pretends(CarefulAgent):
-    """To have done what its model says."""
+class SkipsThePatch(CarefulAgent):
+    """Reports success without applying the patch."""
 
     def call(self, call: ToolCall, context: AttemptContext) -> ToolResult:
         return super().call(call, context) if call.tool != "apply_patch" else ToolResult.success()
@@ -295,15 +295,15 @@ class Pretends(CarefulAgent):
         return True
 
 
-class TakesRefusalsForSuccess(CarefulAgent):
-    """It has nothing more to do."""
+class ReportsRefusalsAsSuccess(CarefulAgent):
+    """Reports refusals as success."""
 
     def end(self, answer: Completion) -> str:
         return "completed" if answer.finish == "refusal" else super().end(answer)
 
 
-class ForgetsResults(CarefulAgent):
-    """As wholes, so that calls stay without them."""
+class DeletesResults(CarefulAgent):
+    """Deletes whole messages, which leaves calls without results."""
 
     def trim(self, context: AttemptContext) -> None:
         assert context.llm is not None
@@ -313,11 +313,11 @@ class ForgetsResults(CarefulAgent):
 
 
 class LeavesAFile(CarefulAgent):
-    """On the host."""
+    """Writes a file into the current directory."""
 
     def begin(self, context: AttemptContext) -> None:
         super().begin(context)
-        with open("notes.txt", "w") as file:  # noqa: PTH123 - as it stands in many an agent
+        with open("notes.txt", "w") as file:  # noqa: PTH123 - as many agents do
             file.write(context.instruction)
 
 
@@ -325,37 +325,37 @@ DOUBLES: Mapping[str, type[CarefulAgent]] = {
     "test_it_returns_a_result": ReturnsNothing,
     "test_a_budget_that_is_used_up": swallows("EndsWithItsBudget", BudgetExceeded),
     "test_time_that_is_over": swallows("EndsWithItsTime", DeadlineExceeded),
-    "test_an_interrupt": LooksOnceMore,
+    "test_an_interrupt": CallsAfterInterrupts,
     "test_few_steps": TriesAgain,
     "test_two_at_once": SharesItsMessages,
     "test_one_after_the_other": Learns,
-    "test_it_prints_nothing": Talks,
+    "test_it_prints_nothing": PrintsText,
     "test_the_host_stays_as_it_is": SetsAVariable,
     "test_no_thread_stays_behind": LeavesAThread,
-    "test_the_instruction_reaches_the_model": TellsItsOwnStory,
-    "test_a_good_patch": Doubts,
+    "test_the_instruction_reaches_the_model": OmitsTheInstruction,
+    "test_a_good_patch": GivesUpAfterPassing,
     "test_the_prompt_has_a_version": HasANewVersion,
     "test_refusals": goes_on_after("HopesForMore", "refusal"),
     "test_empty_answers": goes_on_after("WaitsForWords", "empty"),
-    "test_text_without_calls": BelievesInWords,
+    "test_text_without_calls": NeverEndsOnText,
     "test_half_sentences": goes_on_after("WaitsForTheEnd", "length"),
     "test_requests_that_are_too_long": goes_on_after("SendsItAgain", "context_overflow"),
-    "test_the_same_call_forever": NeverGivesUp,
-    "test_tokens_that_are_used_up": NeverGivesUp,
+    "test_the_same_call_forever": StartsAgain,
+    "test_tokens_that_are_used_up": StartsAgain,
     "test_a_provider_that_fails": swallows("TakesItForAnAnswer", LLMError),
-    "test_a_call_that_cannot_be_read": ForgetsProblems,
+    "test_a_call_that_cannot_be_read": IgnoresProblems,
     "test_a_tool_that_does_not_exist": SkipsUnknownTools,
     "test_arguments_that_do_not_fit": HidesErrors,
-    "test_calls_and_results": CallsBackwards,
+    "test_calls_and_results": ReversesCalls,
     "test_the_window_of_the_model": KeepsEverything,
 }
 
 MORE: Sequence[tuple[str, type[CarefulAgent]]] = (
-    ("test_a_good_patch", Pretends),
-    ("test_refusals", TakesRefusalsForSuccess),
-    ("test_the_window_of_the_model", ForgetsResults),
+    ("test_a_good_patch", SkipsThePatch),
+    ("test_refusals", ReportsRefusalsAsSuccess),
+    ("test_the_window_of_the_model", DeletesResults),
     ("test_the_host_stays_as_it_is", LeavesAFile),
     ("test_a_provider_that_fails", swallows("TakesEverythingForAnEnd", Exception)),
     ("test_an_interrupt", swallows("IsNotToBeInterrupted", Interrupted)),
 )
-"""Checks that ask for several things, and who fails by another one of them."""
+"""More doubles, for checks of several things."""

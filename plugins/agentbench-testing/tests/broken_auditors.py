@@ -1,4 +1,4 @@
-"""An auditor that does all it must; and others that differ in one respect each."""
+"""An auditor that passes all checks, and variants that are each broken in one respect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEFT = threading.Event()
 
 
 class Watchful:
-    """Labels what a change deletes, and wants a changelog. Each method is one thing that can be done wrong."""
+    """Labels deleted files, and requires a changelog. It is correct; doubles override one method each."""
 
     def audit_attempt(self, attempt: AttemptAudit) -> Sequence[Label]:
         return [self.label(path, before) for path, before in self.deleted(attempt)]
@@ -38,7 +38,7 @@ class Watchful:
 
 
 class Parsing(Watchful):
-    """Reads the evidence as if it were always there, and whole."""
+    """Assumes that evidence is always present and complete."""
 
     def audit_attempt(self, attempt: AttemptAudit) -> Sequence[Label]:
         for path in attempt.directory.glob("agent/*.jsonl") if attempt.directory else ():
@@ -48,14 +48,14 @@ class Parsing(Watchful):
 
 
 class Suspecting(Watchful):
-    """Suspects whoever was not recorded."""
+    """Suspects attempts that have no evidence."""
 
     def audit_attempt(self, attempt: AttemptAudit) -> Sequence[Label]:
         return [] if attempt.directory else [Label(name="tamper_suspected", evidence="there is no evidence")]
 
 
 class Counting(Watchful):
-    """Counts what it has looked at."""
+    """Returns labels that depend on the number of calls."""
 
     def __init__(self) -> None:
         self.looks = 0
@@ -66,7 +66,7 @@ class Counting(Watchful):
 
 
 class Sharing(Watchful):
-    """Keeps what it looks at where all of its kind keep it."""
+    """Keeps the current attempt in a class attribute."""
 
     current: Any = None
     both = threading.Barrier(2)
@@ -75,13 +75,13 @@ class Sharing(Watchful):
         Sharing.current = attempt
         try:
             self.both.wait(0.3)
-        except threading.BrokenBarrierError:  # it is alone
+        except threading.BrokenBarrierError:  # no concurrent call
             self.both.reset()
         return [] if Sharing.current is attempt else [Label(name="mixed_up")]
 
 
 class Restoring(Watchful):
-    """Writes a file back that an agent has changed."""
+    """Overwrites files that the agent changed."""
 
     def audit_attempt(self, attempt: AttemptAudit) -> Sequence[Label]:
         for change, before, _ in attempt.contents(attempt.changes):
@@ -90,7 +90,7 @@ class Restoring(Watchful):
 
 
 class Noting(Watchful):
-    """Writes where the command was started."""
+    """Writes into the current directory."""
 
     def audit_attempt(self, attempt: AttemptAudit) -> Sequence[Label]:
         Path("audited.txt").write_text("")
@@ -98,7 +98,7 @@ class Noting(Watchful):
 
 
 class Talking(Watchful):
-    """Says what it does."""
+    """Prints what it does."""
 
     def audit_attempt(self, attempt: AttemptAudit) -> Sequence[Label]:
         print("looking at", attempt.task_id)
@@ -106,7 +106,7 @@ class Talking(Watchful):
 
 
 class Lingering(Watchful):
-    """Goes on in a thread."""
+    """Leaves a thread running."""
 
     def audit_attempt(self, attempt: AttemptAudit) -> Sequence[Label]:
         threading.Thread(target=LEFT.wait, daemon=True).start()
@@ -114,14 +114,14 @@ class Lingering(Watchful):
 
 
 class Terse(Watchful):
-    """Does not say what to do."""
+    """Reports a problem without a remedy."""
 
     def problem(self) -> TaskProblem:
         return TaskProblem(rule="has_changelog", reason="it has no changelog", remedy="")
 
 
 class Hoarding(Watchful):
-    """Opens a sandbox and keeps it."""
+    """Opens a sandbox without closing it."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
@@ -134,7 +134,7 @@ class Hoarding(Watchful):
 
 
 class Blaming(Watchful):
-    """Takes a sandbox that breaks for a task that is wrong."""
+    """Reports a broken sandbox as a problem of the task."""
 
     def audit_task(self, task: TaskAudit) -> Sequence[TaskProblem]:
         try:
@@ -144,7 +144,7 @@ class Blaming(Watchful):
 
 
 KEPT: list[Any] = []
-"""Sandboxes that doubles kept, to be given back."""
+"""Sandboxes that doubles left open, to be closed."""
 
 DOUBLES: dict[str, type] = {
     "test_it_looks_at_every_kind_of_attempt": Parsing,
@@ -158,12 +158,12 @@ DOUBLES: dict[str, type] = {
     "test_sandboxes_are_closed": Hoarding,
     "test_a_sandbox_that_breaks": Blaming,
 }
-"""By check, the auditor that is broken in its respect."""
+"""The broken auditor for each check."""
 MORE = [("test_it_changes_nothing", Noting)]
 
 
 def on(auditor: type) -> type[AuditorConformance]:
-    """The checks of that auditor."""
+    """The checks for such an auditor."""
 
     class TestOn(AuditorConformance):
         @classmethod

@@ -1,4 +1,4 @@
-"""A provider that does all it must before a server in memory; and others that differ from it in one respect each."""
+"""A provider with a server in memory that passes all checks, and variants that are each broken in one respect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TICK = 0.01
 
 
 class ServerError(Exception):
-    """What a server says when it does not answer."""
+    """A failure as reported by the server."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.words)
@@ -40,7 +40,7 @@ class ServerError(Exception):
 
 
 class MemoryServer:
-    """A server without a wire: text in, text out."""
+    """A server in memory: text in, text out."""
 
     def __init__(self, reply: Callable[[int, str], Reply]) -> None:
         self.bodies: list[str] = []
@@ -49,7 +49,7 @@ class MemoryServer:
         self._lock = threading.Lock()
 
     def post(self, body: str, still_wanted: Callable[[], object]) -> str:
-        """What it replies; while it hangs it asks whether anybody still waits."""
+        """The reply. While it hangs, it calls ``still_wanted``, which may raise."""
         with self._lock:
             self.bodies.append(body)
             number = len(self.bodies)
@@ -66,7 +66,7 @@ class MemoryServer:
 
 
 class CarefulLLM:
-    """Does it right. Each method is one thing that can be done wrong."""
+    """A correct provider; doubles override one method each."""
 
     def __init__(self, server: MemoryServer, key: str) -> None:
         self.server = server
@@ -146,7 +146,7 @@ class CarefulLLM:
 
 
 def on(llm_type: type[CarefulLLM], seconds: float = 1.0) -> type[RemoteLLMConformance]:
-    """The checks on such a provider, with little patience, since it is broken."""
+    """The checks for such a provider, with short timeouts."""
 
     class OnDouble(RemoteLLMConformance):
         patience = seconds
@@ -165,7 +165,7 @@ def on(llm_type: type[CarefulLLM], seconds: float = 1.0) -> type[RemoteLLMConfor
 
 
 def changed(name: str, change: Callable[[Completion], Completion]) -> type[CarefulLLM]:
-    """One that changes answers."""
+    """A provider that changes answers."""
 
     def read(self: CarefulLLM, said: Mapping[str, Any]) -> Completion:
         return change(CarefulLLM.read(self, said))
@@ -174,7 +174,7 @@ def changed(name: str, change: Callable[[Completion], Completion]) -> type[Caref
 
 
 def takes_for_an_error(name: str, finish: str) -> type[CarefulLLM]:
-    """One for which an answer that ends so is none."""
+    """A provider that raises for answers with this finish reason."""
 
     def change(answer: Completion) -> Completion:
         if answer.finish == finish:
@@ -189,30 +189,30 @@ def with_message(answer: Completion, **more: Any) -> Completion:
 
 
 class ReadsProblemsOnly(CarefulLLM):
-    """Trusts that arguments that it has read once can be read again."""
+    """Cannot send calls whose arguments were invalid."""
 
     def body(self, request: Request) -> Mapping[str, Any]:
         assert not any(call.problem for message in request.messages for call in message.tool_calls)
         return super().body(request)
 
 
-class WantsTools(CarefulLLM):
-    """As if every request offered one."""
+class RequiresTools(CarefulLLM):
+    """Expects tools in every request."""
 
     def body(self, request: Request) -> Mapping[str, Any]:
         return {**super().body(request), "first": request.tools[0].name}
 
 
-class EntersTheFirstOne(CarefulLLM):
-    """Which the harness has done already."""
+class ReportsTheFirstExchange(CarefulLLM):
+    """Reports the first exchange, which the harness has already counted."""
 
     def send(self, body: str, call: LLMCall) -> str:
         call.start_exchange()
         return super().send(body, call)
 
 
-class HasOneSlot(CarefulLLM):
-    """For the request of the moment."""
+class SharesItsRequest(CarefulLLM):
+    """Stores the current request in an attribute."""
 
     def send(self, body: str, call: LLMCall) -> str:
         self.slot = body
@@ -220,8 +220,8 @@ class HasOneSlot(CarefulLLM):
         return super().send(self.slot, call)
 
 
-class CleansUp(CarefulLLM):
-    """In the request that it was given."""
+class ModifiesRequests(CarefulLLM):
+    """Modifies the request."""
 
     def body(self, request: Request) -> Mapping[str, Any]:
         for message in request.messages:
@@ -231,15 +231,15 @@ class CleansUp(CarefulLLM):
         return super().body(request)
 
 
-class NeverLooksAtTheClock(CarefulLLM):
-    """Before it sends."""
+class NeverChecksTheDeadline(CarefulLLM):
+    """Does not check the deadline before sending."""
 
     def complete(self, request: Request, call: LLMCall) -> Completion:
         return self.read(json.loads(self.send(json.dumps(self.body(request)), call)))
 
 
 class TranslatesStops(CarefulLLM):
-    """Whatever the reason, its time is over."""
+    """Raises ``DeadlineExceeded`` for any reason to stop."""
 
     def complete(self, request: Request, call: LLMCall) -> Completion:
         try:
@@ -248,23 +248,23 @@ class TranslatesStops(CarefulLLM):
             raise DeadlineExceeded("timed out") from None
 
 
-class KnowsNothing(CarefulLLM):
-    """Not even that it knows nothing."""
+class ReturnsNoFacts(CarefulLLM):
+    """Returns ``None`` from ``preflight``."""
 
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:
         return None  # type: ignore[return-value]
 
 
 class ClosesOnce(CarefulLLM):
-    """And no more."""
+    """Cannot be closed twice."""
 
     def close(self) -> None:
         assert not self.closed, "closed already"
         super().close()
 
 
-class BelongsToItsThread(CarefulLLM):
-    """As some connections do."""
+class ClosesInItsThreadOnly(CarefulLLM):
+    """Cannot be closed from another thread."""
 
     def send(self, body: str, call: LLMCall) -> str:
         self.thread = threading.current_thread()
@@ -275,7 +275,7 @@ class BelongsToItsThread(CarefulLLM):
 
 
 class BreaksWhenClosed(CarefulLLM):
-    """With whatever error comes."""
+    """Raises an arbitrary exception after it was closed."""
 
     def check_open(self) -> None:
         if self.closed:
@@ -283,14 +283,14 @@ class BreaksWhenClosed(CarefulLLM):
 
 
 class NamesToolsOnly(CarefulLLM):
-    """The model is left to guess what they are for."""
+    """Sends the names of tools without descriptions."""
 
     def body(self, request: Request) -> Mapping[str, Any]:
         return {**super().body(request), "tools": [tool.name for tool in request.tools]}
 
 
-class HopesForMore(CarefulLLM):
-    """Asks again after a refusal."""
+class RetriesRefusals(CarefulLLM):
+    """Sends a request again after a refusal."""
 
     def send(self, body: str, call: LLMCall) -> str:
         said = super().send(body, call)
@@ -298,22 +298,22 @@ class HopesForMore(CarefulLLM):
 
 
 class PassesIdsOn(CarefulLLM):
-    """Whatever they are."""
+    """Does not replace empty or repeated ids of calls."""
 
     def with_ids(self, wanted: Sequence[ToolCall]) -> Iterator[ToolCall]:
         return iter(wanted)
 
 
 class Probes(CarefulLLM):
-    """A small completion, to see whether it works."""
+    """Requests a completion in ``preflight``."""
 
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:
         self.server.post("{}", expected.deadline.check)
         return super().preflight(expected)
 
 
-class LooksWhenSent(CarefulLLM):
-    """At the clock."""
+class ChecksTheDeadlineTooLate(CarefulLLM):
+    """Checks the deadline only after sending."""
 
     def complete(self, request: Request, call: LLMCall) -> Completion:
         answer = self.send(json.dumps(self.body(request)), call)
@@ -322,21 +322,21 @@ class LooksWhenSent(CarefulLLM):
 
 
 class WaitsForTheServer(CarefulLLM):
-    """However long."""
+    """Ignores the deadline while it waits for the server."""
 
     def send(self, body: str, call: LLMCall) -> str:
         return self.server.post(body, lambda: None)
 
 
-class LooksOnce(CarefulLLM):
-    """How much time there is, as who sets a timeout does."""
+class ReadsTheDeadlineOnce(CarefulLLM):
+    """Reads the remaining time once, as for a socket timeout."""
 
     def send(self, body: str, call: LLMCall) -> str:
         return self.server.post(body, Deadline(call.deadline.remaining()).check)
 
 
 class SendsOneByOne(CarefulLLM):
-    """A lock around everything."""
+    """Holds a lock while it sends."""
 
     def __init__(self, server: MemoryServer, key: str) -> None:
         super().__init__(server, key)
@@ -348,28 +348,28 @@ class SendsOneByOne(CarefulLLM):
 
 
 class ShowsItsKey(CarefulLLM):
-    """To whoever prints it."""
+    """Includes the key in its ``repr``."""
 
     def __repr__(self) -> str:
         return f"ShowsItsKey(key={self._key!r})"
 
 
-class PassesWordsOn(CarefulLLM):
-    """Whatever is in them."""
+class DoesNotRedact(CarefulLLM):
+    """Does not redact messages of the server."""
 
     def clean(self, words: str) -> str:
         return words
 
 
 class TriesOnce(CarefulLLM):
-    """And no more."""
+    """Never retries."""
 
     def worth_a_try(self, fault: Fault) -> bool:
         return False
 
 
-class EntersAfterwards(CarefulLLM):
-    """What was sent already."""
+class ReportsExchangesTooLate(CarefulLLM):
+    """Reports exchanges after sending them."""
 
     def again(self, call: LLMCall) -> None:
         pass
@@ -383,66 +383,66 @@ class EntersAfterwards(CarefulLLM):
                 call.start_exchange()
 
 
-class SendsAllTheSame(CarefulLLM):
-    """Also when it must not."""
+class SendsRefusedExchanges(CarefulLLM):
+    """Sends an exchange that the harness refused."""
 
     def again(self, call: LLMCall) -> None:
         with contextlib.suppress(AttemptStop):
             call.start_exchange()
 
 
-class RaisesWhatItGets(CarefulLLM):
-    """From the layers below."""
+class RaisesLowerErrors(CarefulLLM):
+    """Raises exceptions of lower layers."""
 
     def refusal(self, fault: Fault) -> Exception:
         return ConnectionError(fault.words)
 
 
-class KeepsTheReason(CarefulLLM):
-    """To itself."""
+class OmitsTheReason(CarefulLLM):
+    """Omits the reason of an error."""
 
     def refusal(self, fault: Fault) -> Exception:
         return LLMError("the request failed", stops_run=fault.kind in ("auth", "credits"))
 
 
 class TriesTheKeyAgain(CarefulLLM):
-    """It could fit the next time."""
+    """Retries after a rejected key."""
 
     def worth_a_try(self, fault: Fault) -> bool:
         return fault.kind == "auth" or super().worth_a_try(fault)
 
 
-class LetsTheRunGoOn(CarefulLLM):
-    """Without credit."""
+class NeverStopsTheRun(CarefulLLM):
+    """Does not stop the run on errors of key or credit."""
 
     def refusal(self, fault: Fault) -> Exception:
         return LLMError(fault.words)
 
 
-class SleepsSilently(CarefulLLM):
-    """The attempt's time runs on."""
+class DoesNotReportWaits(CarefulLLM):
+    """Does not report waits, so the attempt loses that time."""
 
     def wait(self, fault: Fault, tried: int, call: LLMCall) -> None:
         self.sleep(fault.retry_after or TICK, call.deadline)
 
 
-class SleepsSoundly(CarefulLLM):
-    """Nobody can wake it."""
+class SleepsUninterruptibly(CarefulLLM):
+    """Cannot be interrupted while it sleeps."""
 
     def sleep(self, seconds: float, deadline: Deadline) -> None:
         time.sleep(seconds)
 
 
-class BearsAGrudge(CarefulLLM):
-    """One failure, and it never works again."""
+class FailsForever(CarefulLLM):
+    """Fails every call after the first failure."""
 
     def refusal(self, fault: Fault) -> Exception:
         self.closed = True
         return super().refusal(fault)
 
 
-class TellsAfterwards(CarefulLLM):
-    """How long it has waited."""
+class ReportsWaitsTooLate(CarefulLLM):
+    """Reports waits after sleeping."""
 
     def wait(self, fault: Fault, tried: int, call: LLMCall) -> None:
         seconds = fault.retry_after or TICK
@@ -450,15 +450,15 @@ class TellsAfterwards(CarefulLLM):
         call.add_wait(seconds)
 
 
-class KnowsBetter(CarefulLLM):
-    """Than the server, when to come again."""
+class IgnoresRetryHints(CarefulLLM):
+    """Ignores the server's retry hint."""
 
     def wait(self, fault: Fault, tried: int, call: LLMCall) -> None:
         super().wait(Fault(fault.kind), tried, call)
 
 
-class TellsAllButTheLast(CarefulLLM):
-    """Failure: the error says it all."""
+class OmitsTheLastFailure(CarefulLLM):
+    """Does not report the last failed exchange."""
 
     def tell(self, fault: Fault, call: LLMCall) -> None:
         if self.worth_a_try(fault) and len(self.server.bodies) % 5:
@@ -466,14 +466,14 @@ class TellsAllButTheLast(CarefulLLM):
 
 
 class StopsTheRun(CarefulLLM):
-    """For any reason."""
+    """Stops the run on any error."""
 
     def refusal(self, fault: Fault) -> Exception:
         return LLMError(self.clean(fault.words), stops_run=True)
 
 
 class SendsItsKey(CarefulLLM):
-    """In the body, where evidence is made of it."""
+    """Includes the key in the request body, which is recorded."""
 
     def body(self, request: Request) -> Mapping[str, Any]:
         return {**super().body(request), "key": self._key}
@@ -496,47 +496,47 @@ DOUBLES: Mapping[str, type[CarefulLLM]] = {
     "test_a_request_that_is_too_long_is_answered": takes_for_an_error("CannotBeTooLong", "context_overflow"),
     "test_a_whole_conversation": ReadsProblemsOnly,
     "test_its_own_answers_come_back": changed("KeepsAnObject", lambda it: with_message(it, opaque={"it": object()})),
-    "test_no_tools": WantsTools,
-    "test_one_answer_is_one_exchange": EntersTheFirstOne,
-    "test_each_call_gets_its_own_answer": HasOneSlot,
-    "test_requests_stay_as_they_were": CleansUp,
-    "test_no_time_left": NeverLooksAtTheClock,
+    "test_no_tools": RequiresTools,
+    "test_one_answer_is_one_exchange": ReportsTheFirstExchange,
+    "test_each_call_gets_its_own_answer": SharesItsRequest,
+    "test_requests_stay_as_they_were": ModifiesRequests,
+    "test_no_time_left": NeverChecksTheDeadline,
     "test_interrupted_before_it_started": TranslatesStops,
-    "test_preflight": KnowsNothing,
+    "test_preflight": ReturnsNoFacts,
     "test_closing_twice": ClosesOnce,
-    "test_closing_from_another_thread": BelongsToItsThread,
+    "test_closing_from_another_thread": ClosesInItsThreadOnly,
     "test_a_call_after_closing": BreaksWhenClosed,
     "test_the_whole_request_is_sent": NamesToolsOnly,
-    "test_an_answer_is_asked_for_once": HopesForMore,
+    "test_an_answer_is_asked_for_once": RetriesRefusals,
     "test_ids_that_a_server_does_not_give": PassesIdsOn,
     "test_preflight_asks_for_no_completion": Probes,
-    "test_nothing_is_sent_without_time": LooksWhenSent,
+    "test_nothing_is_sent_without_time": ChecksTheDeadlineTooLate,
     "test_a_server_that_hangs": WaitsForTheServer,
-    "test_interrupting_a_call": LooksOnce,
+    "test_interrupting_a_call": ReadsTheDeadlineOnce,
     "test_a_call_that_hangs_is_alone": SendsOneByOne,
     "test_the_key_is_kept": ShowsItsKey,
-    "test_a_server_that_quotes_the_key": PassesWordsOn,
+    "test_a_server_that_quotes_the_key": DoesNotRedact,
     "test_what_passes_is_tried_again": TriesOnce,
-    "test_each_exchange_is_reported": EntersAfterwards,
-    "test_an_exchange_that_must_not_be_sent": SendsAllTheSame,
-    "test_what_does_not_pass": RaisesWhatItGets,
-    "test_a_request_that_is_refused": KeepsTheReason,
+    "test_each_exchange_is_reported": ReportsExchangesTooLate,
+    "test_an_exchange_that_must_not_be_sent": SendsRefusedExchanges,
+    "test_what_does_not_pass": RaisesLowerErrors,
+    "test_a_request_that_is_refused": OmitsTheReason,
     "test_a_key_that_is_refused": TriesTheKeyAgain,
-    "test_no_credit": LetsTheRunGoOn,
-    "test_a_server_with_a_retry_hint": SleepsSilently,
-    "test_interrupting_a_wait": SleepsSoundly,
-    "test_good_calls_after_bad_ones": BearsAGrudge,
+    "test_no_credit": NeverStopsTheRun,
+    "test_a_server_with_a_retry_hint": DoesNotReportWaits,
+    "test_interrupting_a_wait": SleepsUninterruptibly,
+    "test_good_calls_after_bad_ones": FailsForever,
 }
 
 MORE: Sequence[tuple[str, type[CarefulLLM]]] = (
-    ("test_a_server_with_a_retry_hint", TellsAfterwards),
-    ("test_a_server_with_a_retry_hint", KnowsBetter),
-    ("test_what_does_not_pass", TellsAllButTheLast),
+    ("test_a_server_with_a_retry_hint", ReportsWaitsTooLate),
+    ("test_a_server_with_a_retry_hint", IgnoresRetryHints),
+    ("test_what_does_not_pass", OmitsTheLastFailure),
     ("test_what_does_not_pass", StopsTheRun),
     ("test_a_request_that_is_refused", StopsTheRun),
-    ("test_a_key_that_is_refused", LetsTheRunGoOn),
+    ("test_a_key_that_is_refused", NeverStopsTheRun),
     ("test_the_key_is_kept", SendsItsKey),
     ("test_a_call_that_hangs_is_alone", WaitsForTheServer),
-    ("test_nothing_is_sent_without_time", NeverLooksAtTheClock),
+    ("test_nothing_is_sent_without_time", NeverChecksTheDeadline),
 )
-"""Checks that ask for several things, and who fails by another one of them."""
+"""More doubles, for checks of several things."""

@@ -1,4 +1,4 @@
-"""A reporter that does all it must; and others that differ in one respect each."""
+"""A reporter that passes all checks, and variants that are each broken in one respect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentbench_testing import ReporterConformance
 
 
 class Pages:
-    """Reports a run in four formats. Does it right; each method is one thing that can be done wrong."""
+    """Reports a run in three formats. It is correct; doubles override one method each."""
 
     def report(self, run: RunView, into: Path) -> Sequence[Path]:
         rows = self.rows(run)
@@ -63,7 +63,7 @@ class Pages:
 
 
 class NeedsRecords(Pages):
-    """Divides by the number of records."""
+    """Divides by the number of records, which may be 0."""
 
     def rows(self, run: RunView) -> list[tuple[str, str, str]]:
         rows = super().rows(run)
@@ -71,14 +71,14 @@ class NeedsRecords(Pages):
 
 
 class Forgetful(Pages):
-    """Returns the first of its files."""
+    """Returns only the first of its files."""
 
     def report(self, run: RunView, into: Path) -> Sequence[Path]:
         return super().report(run, into)[:1]
 
 
 class Sprawling(Pages):
-    """Writes beside the run, whatever directory it is given."""
+    """Writes into the run directory."""
 
     def report(self, run: RunView, into: Path) -> Sequence[Path]:
         (run.directory / "cache.txt").write_text("")
@@ -86,7 +86,7 @@ class Sprawling(Pages):
 
 
 class Littering(Pages):
-    """Writes where the command was started."""
+    """Writes into the current directory."""
 
     def report(self, run: RunView, into: Path) -> Sequence[Path]:
         Path("page.txt").write_text("")
@@ -94,14 +94,14 @@ class Littering(Pages):
 
 
 class Overwriting(Pages):
-    """Calls its file as one of the run's is called."""
+    """Names its file like one of the run's."""
 
     def pages(self, run: RunView, rows: list[tuple[str, str, str]]) -> Mapping[str, str]:
         return {"run.json": self.data(rows)}
 
 
 class Growing(Pages):
-    """Adds to what it wrote before."""
+    """Appends to existing files."""
 
     def write(self, into: Path, name: str, text: str) -> Path:
         path = into / name
@@ -111,14 +111,14 @@ class Growing(Pages):
 
 
 class Blaming(Pages):
-    """Counts what has no score as failed."""
+    """Counts unscored attempts as failed."""
 
     def rows(self, run: RunView) -> list[tuple[str, str, str]]:
         return [(task, "passed" if how == "passed" else "failed", seconds) for task, how, seconds in super().rows(run)]
 
 
 class Raw(Pages):
-    """Reads the records itself, those that were superseded too."""
+    """Reads the records file itself, including superseded records."""
 
     def rows(self, run: RunView) -> list[tuple[str, str, str]]:
         lines = (run.directory / "attempts.jsonl").read_text("utf-8").splitlines()
@@ -127,7 +127,7 @@ class Raw(Pages):
 
 
 class Latin(Pages):
-    """Writes in the encoding of its author."""
+    """Writes Latin-1 instead of UTF-8."""
 
     def write(self, into: Path, name: str, text: str) -> Path:
         path = into / name
@@ -136,35 +136,35 @@ class Latin(Pages):
 
 
 class ByHand(Pages):
-    """Puts JSON together by hand."""
+    """Builds JSON by string concatenation."""
 
     def data(self, rows: list[tuple[str, str, str]]) -> str:
         return "[" + ", ".join(f'"{escape_control(task)}"' for task, _, _ in rows) + "]"
 
 
 class ControlledByNames(Pages):
-    """Writes names as they are."""
+    """Does not escape control characters in names."""
 
     def shown(self, text: str) -> str:
         return text.encode("utf-8", "replace").decode()
 
 
 class Unescaped(Pages):
-    """Takes names for HTML."""
+    """Does not escape HTML in names."""
 
     def escaped(self, text: str) -> str:
         return text
 
 
 class Formulas(Pages):
-    """Takes names for harmless cells."""
+    """Does not escape formulas in CSV cells."""
 
     def cell(self, text: str) -> str:
         return text
 
 
 class Talking(Pages):
-    """Says where it wrote."""
+    """Prints what it wrote."""
 
     def write(self, into: Path, name: str, text: str) -> Path:
         os.write(1, b"written\n")
@@ -172,7 +172,7 @@ class Talking(Pages):
 
 
 class Lingering(Pages):
-    """Leaves a thread."""
+    """Leaves a thread running."""
 
     def report(self, run: RunView, into: Path) -> Sequence[Path]:
         threading.Thread(target=LEFT.wait, name="lingering", daemon=True).start()
@@ -201,7 +201,7 @@ MORE: Sequence[tuple[str, type[Pages]]] = (("test_it_writes_nowhere_else", Litte
 
 
 def on(reporter: type[Pages]) -> type[ReporterConformance]:
-    """The checks, for one of these."""
+    """The checks for such a reporter."""
 
     class Checked(ReporterConformance):
         @classmethod

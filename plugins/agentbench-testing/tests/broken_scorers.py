@@ -1,4 +1,4 @@
-"""A scorer that does all it must; and others that differ in one respect each."""
+"""A scorer that passes all checks, and variants that are each broken in one respect."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Options:
 
 
 class Careful:
-    """Reads what unittest prints. Does it right; each method is one thing that can be done wrong."""
+    """Reads the output of unittest. It is correct; doubles override one method each."""
 
     patience: ClassVar[float] = 20.0
 
@@ -101,21 +101,21 @@ class Careful:
 
 
 class NeverSatisfied(Careful):
-    """Asks for more than there can be."""
+    """Passes only with 1000 tests."""
 
     def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
         return result.ok and "1000 tests" in said
 
 
-class TakesAnyEnd(Careful):
-    """Is content when the tests ended by themselves."""
+class PassesUnlessTimedOut(Careful):
+    """Passes unless the tests time out."""
 
     def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
         return not result.timed_out
 
 
-class SparesTheIdle(Careful):
-    """Who changes nothing can have broken nothing."""
+class PassesUnchanged(Careful):
+    """Passes attempts without a change."""
 
     def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
         return result.ok or self.untouched
@@ -126,14 +126,14 @@ class SparesTheIdle(Careful):
 
 
 class CountsFailures(Careful):
-    """And no errors."""
+    """Counts failures but not errors."""
 
     def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
         return "FAIL" not in said
 
 
-class BearsGrudges(Careful):
-    """Trusts nobody any more after the first failure."""
+class FailsForever(Careful):
+    """Fails everything after the first failure."""
 
     disappointed = False
 
@@ -142,8 +142,8 @@ class BearsGrudges(Careful):
         return not self.disappointed
 
 
-class HasOneSlot(Careful):
-    """For the attempt of the moment."""
+class SharesItsWorkspace(Careful):
+    """Stores the current workspace in an attribute."""
 
     def run(self, context: ScoringContext, workspace: Path) -> CommandResult:
         self.current = workspace
@@ -151,44 +151,44 @@ class HasOneSlot(Careful):
         return super().run(context, self.current)
 
 
-class KnowsNoTests(Careful):
-    """Says nothing of each test, asked or not."""
+class ReportsNoTests(Careful):
+    """Never reports single tests."""
 
     def verdict(self, context: ScoringContext, result: ExecResult, said: str) -> Score:
         return attrs.evolve(super().verdict(context, result, said), tests=None)
 
 
-class MakesTestsUp(Careful):
-    """Says that each test passed, if only one did."""
+class ReportsAllPassed(Careful):
+    """Reports every test as passed."""
 
     def verdict(self, context: ScoringContext, result: ExecResult, said: str) -> Score:
         score = super().verdict(context, result, said)
         return attrs.evolve(score, tests=score.tests and dict.fromkeys(score.tests, "passed"))
 
 
-class RunsWhatIsThere(Careful):
-    """And misses nothing."""
+class IgnoresMissingTests(Careful):
+    """Ignores missing tests."""
 
     def expected(self, context: ScoringContext) -> Sequence[str]:
         return ()
 
 
-class Proud(Careful):
-    """Has no doubts about its verdicts."""
+class AddsNoLabel(Careful):
+    """Adds no label to verdicts that can be forged."""
 
     def verdict(self, context: ScoringContext, result: ExecResult, said: str) -> Score:
         return attrs.evolve(super().verdict(context, result, said), labels=())
 
 
 class Quoting(Careful):
-    """Explains with what the program printed, byte by byte."""
+    """Explains with raw program output."""
 
     def explanation(self, result: ExecResult) -> str:
         return result.stdout.data.decode("utf-8", "surrogateescape")
 
 
 class Adjustable(Careful):
-    """Its options can be changed while it runs."""
+    """Has mutable options."""
 
     @attrs.define
     class Options:
@@ -198,22 +198,22 @@ class Adjustable(Careful):
         self.options = self.Options()  # type: ignore[assignment]
 
 
-class ForgivesTheMissing(Careful):
-    """A command that is not there is somebody else's fault."""
+class PassesMissingCommands(Careful):
+    """Passes if the command does not exist."""
 
     def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
         return result.exit_code in (0, 127)
 
 
 class ReadsWords(Careful):
-    """Believes what is printed."""
+    """Trusts printed output instead of the exit code."""
 
     def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
         return "\nOK\n" in result.stdout.text
 
 
-class KnowsNoTime(Careful):
-    """Time that is over is a failure as any other."""
+class HidesTimeouts(Careful):
+    """Reports a timeout as an ordinary failure."""
 
     def score(self, context: ScoringContext) -> Score:
         return attrs.evolve(super().score(context), timed_out=False)
@@ -222,8 +222,8 @@ class KnowsNoTime(Careful):
         return Score(passed=False, exit_code=None, timed_out=True)
 
 
-class HasTimeOfItsOwn(Careful):
-    """However little there is."""
+class UsesItsOwnDeadline(Careful):
+    """Uses its own deadline."""
 
     patience = 4.0
 
@@ -232,7 +232,7 @@ class HasTimeOfItsOwn(Careful):
 
 
 class CatchesAll(Careful):
-    """There is always a verdict."""
+    """Turns every error into a failed verdict."""
 
     def score(self, context: ScoringContext) -> Score:
         try:
@@ -241,15 +241,15 @@ class CatchesAll(Careful):
             return Score(passed=False, exit_code=None, explanation=str(error))
 
 
-class TakesAKillForTime(Careful):
-    """Whoever killed the command."""
+class ReportsInterruptsAsTimeouts(Careful):
+    """Reports an interrupt as a timeout."""
 
     def timed_out(self, context: ScoringContext) -> Score:
         return Score(passed=False, exit_code=None, timed_out=True)
 
 
 class BlamesTheChange(Careful):
-    """For what the sandbox did."""
+    """Reports a sandbox error as a failed change."""
 
     def run(self, context: ScoringContext, workspace: Path) -> CommandResult:
         try:
@@ -258,8 +258,8 @@ class BlamesTheChange(Careful):
             return CommandResult(exit_code=1)
 
 
-class BlamesTheMachinery(Careful):
-    """For what a change did."""
+class BlamesTheSandbox(Careful):
+    """Reports an inapplicable change as a sandbox error."""
 
     def workspace(self, context: ScoringContext) -> Path:
         try:
@@ -269,7 +269,7 @@ class BlamesTheMachinery(Careful):
 
 
 class NotesInThePreparedTree(Careful):
-    """How often it was judged."""
+    """Writes into the prepared tree."""
 
     def keep(self, context: ScoringContext, result: ExecResult) -> None:
         super().keep(context, result)
@@ -278,7 +278,7 @@ class NotesInThePreparedTree(Careful):
 
 
 class Litters(Careful):
-    """Where the command was started."""
+    """Writes into the current directory."""
 
     def keep(self, context: ScoringContext, result: ExecResult) -> None:
         super().keep(context, result)
@@ -286,36 +286,36 @@ class Litters(Careful):
 
 
 class CopiesByItself(Careful):
-    """With what it knows of trees."""
+    """Copies the tree with its own code."""
 
     def workspace(self, context: ScoringContext) -> Path:
         return Path(shutil.copytree(super().workspace(context), context.scratch("mine") / "copy"))
 
 
-class KeepsNothing(Careful):
-    """Nobody will know what the tests printed."""
+class SavesNothing(Careful):
+    """Does not save output."""
 
     def keep(self, context: ScoringContext, result: ExecResult) -> None:
         pass
 
 
-class KeepsTwice(Careful):
-    """To be sure."""
+class SavesTwice(Careful):
+    """Saves output twice."""
 
     def keep(self, context: ScoringContext, result: ExecResult) -> None:
         super().keep(context, result)
         super().keep(context, result)
 
 
-class KeepsASummary(Careful):
-    """In its own words."""
+class SavesASummary(Careful):
+    """Saves a summary instead of the output."""
 
     def keep(self, context: ScoringContext, result: ExecResult) -> None:
         super().keep(context, attrs.evolve(result, stdout=Output(head=b"it went well\n")))
 
 
-class KeepsWhatEnded(Careful):
-    """Of tests that ran out of time, nothing."""
+class SavesNoTimeouts(Careful):
+    """Does not save output of timed-out tests."""
 
     def keep(self, context: ScoringContext, result: ExecResult) -> None:
         if not result.timed_out:
@@ -323,7 +323,7 @@ class KeepsWhatEnded(Careful):
 
 
 class LeavesItOpen(Careful):
-    """Starts a sandbox, to look around, and forgets it."""
+    """Starts a sandbox without closing it."""
 
     def workspace(self, context: ScoringContext) -> Path:
         workspace = super().workspace(context)
@@ -334,8 +334,8 @@ class LeavesItOpen(Careful):
         return workspace
 
 
-class ClosesWhenAllIsWell(Careful):
-    """And not when something breaks."""
+class ClosesOnSuccessOnly(Careful):
+    """Does not close its sandbox after an error."""
 
     def workspace(self, context: ScoringContext) -> Path:
         workspace = super().workspace(context)
@@ -348,7 +348,7 @@ class ClosesWhenAllIsWell(Careful):
 
 
 class Lingers(Careful):
-    """Leaves a thread."""
+    """Leaves a thread running."""
 
     def keep(self, context: ScoringContext, result: ExecResult) -> None:
         threading.Thread(target=LEFT.wait, name="lingering", daemon=True).start()
@@ -356,28 +356,28 @@ class Lingers(Careful):
 
 
 class Online(Careful):
-    """Always."""
+    """Always has network access."""
 
     def network(self, context: ScoringContext) -> bool:
         return True
 
 
 class Offline(Careful):
-    """Always."""
+    """Never has network access."""
 
     def network(self, context: ScoringContext) -> bool:
         return False
 
 
 class Decodes(Careful):
-    """What must be text."""
+    """Decodes results as strict UTF-8."""
 
     def read(self, result: CommandResult) -> str:
         return result.files.get(SAID, b"").decode("utf-8")
 
 
 class OpensWhatIsThere(Careful):
-    """Whatever it is."""
+    """Opens results without checking the file type."""
 
     patience = 3.0
 
@@ -388,14 +388,14 @@ class OpensWhatIsThere(Careful):
 
 
 class BelievesFiles(Careful):
-    """What tests left behind is good enough, unless it says otherwise."""
+    """Passes unless the results file reports a failure."""
 
     def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
         return "FAIL" not in said and "Error" not in said
 
 
 class BelievesFilesAndEnds(BelievesFiles):
-    """With an exit code of 0 beside it nobody can have forged it."""
+    """Trusts results without a label if the exit code is 0."""
 
     def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
         return result.ok and super().passes(context, result, said)
@@ -408,53 +408,53 @@ LEFT = threading.Event()
 
 DOUBLES: Mapping[str, type[Careful]] = {
     "test_the_fix_passes": NeverSatisfied,
-    "test_a_wrong_change_fails": TakesAnyEnd,
-    "test_no_change_fails": SparesTheIdle,
+    "test_a_wrong_change_fails": PassesUnlessTimedOut,
+    "test_no_change_fails": PassesUnchanged,
     "test_a_program_that_cannot_be_read_fails": CountsFailures,
-    "test_the_same_verdict_again": BearsGrudges,
-    "test_two_at_once": HasOneSlot,
-    "test_each_test": KnowsNoTests,
-    "test_a_test_that_is_missing": RunsWhatIsThere,
-    "test_forged_passes_are_weak": Proud,
+    "test_the_same_verdict_again": FailsForever,
+    "test_two_at_once": SharesItsWorkspace,
+    "test_each_test": ReportsNoTests,
+    "test_a_test_that_is_missing": IgnoresMissingTests,
+    "test_forged_passes_are_weak": AddsNoLabel,
     "test_it_fits_into_a_record": Quoting,
     "test_its_options_stay": Adjustable,
-    "test_a_command_that_cannot_start": ForgivesTheMissing,
+    "test_a_command_that_cannot_start": PassesMissingCommands,
     "test_tests_that_are_killed": ReadsWords,
     "test_a_command_that_is_killed": ReadsWords,
-    "test_the_time_is_over": KnowsNoTime,
-    "test_no_time_left": HasTimeOfItsOwn,
+    "test_the_time_is_over": HidesTimeouts,
+    "test_no_time_left": UsesItsOwnDeadline,
     "test_interrupted": CatchesAll,
     "test_a_sandbox_that_fails": BlamesTheChange,
-    "test_a_change_that_fits_nowhere": BlamesTheMachinery,
+    "test_a_change_that_fits_nowhere": BlamesTheSandbox,
     "test_it_writes_only_where_it_may": NotesInThePreparedTree,
     "test_it_scores_copies": CopiesByItself,
-    "test_output_is_kept_once": KeepsNothing,
+    "test_output_is_kept_once": SavesNothing,
     "test_nothing_keeps_running": LeavesItOpen,
     "test_the_network_is_the_tasks": Online,
     "test_hostile_results": Decodes,
 }
 
 MORE: Sequence[tuple[str, type[Careful]]] = (
-    ("test_each_test", MakesTestsUp),
-    ("test_the_time_is_over", HasTimeOfItsOwn),
-    ("test_interrupted", TakesAKillForTime),
+    ("test_each_test", ReportsAllPassed),
+    ("test_the_time_is_over", UsesItsOwnDeadline),
+    ("test_interrupted", ReportsInterruptsAsTimeouts),
     ("test_a_sandbox_that_fails", CatchesAll),
     ("test_it_writes_only_where_it_may", Litters),
-    ("test_output_is_kept_once", KeepsTwice),
-    ("test_output_is_kept_once", KeepsASummary),
-    ("test_output_is_kept_once", KeepsWhatEnded),
-    ("test_nothing_keeps_running", ClosesWhenAllIsWell),
+    ("test_output_is_kept_once", SavesTwice),
+    ("test_output_is_kept_once", SavesASummary),
+    ("test_output_is_kept_once", SavesNoTimeouts),
+    ("test_nothing_keeps_running", ClosesOnSuccessOnly),
     ("test_nothing_keeps_running", Lingers),
     ("test_the_network_is_the_tasks", Offline),
     ("test_hostile_results", OpensWhatIsThere),
     ("test_hostile_results", BelievesFiles),
     ("test_hostile_results", BelievesFilesAndEnds),
 )
-"""Checks that ask for several things, and who fails by another one of them."""
+"""More doubles, for checks of several things."""
 
 
 def on(scorer_type: type[Careful]) -> type[ScorerConformance]:
-    """The checks on such a scorer."""
+    """The checks for such a scorer."""
 
     class OnDouble(ScorerConformance):
         patience = scorer_type.patience

@@ -1,4 +1,4 @@
-"""Tools that do all they must, one for each effect; and others that differ from them in one respect each."""
+"""Tools that pass all checks, one for each effect, and variants that are each broken in one respect."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PeekArguments:
 
 
 class Peek:
-    """Reads the first lines of a file. Does it right; each method is one thing that can be done wrong."""
+    """Reads the first lines of a file. It is correct; doubles override one method each."""
 
     path_arguments: ClassVar[Sequence[str]] = ("path",)
     good: ClassVar[Mapping[str, Any]] = {"path": "adding.py"}
@@ -75,7 +75,7 @@ class PutArguments:
 
 
 class Put:
-    """Writes a file as a whole. Does it right."""
+    """Writes a whole file. It is correct."""
 
     path_arguments: ClassVar[Sequence[str]] = ("path",)
     good: ClassVar[Mapping[str, Any]] = {"path": "new/file.txt", "text": "new\n"}
@@ -110,7 +110,7 @@ class ShellArguments:
 
 
 class Shell:
-    """Runs a command. Does it right."""
+    """Runs a command. It is correct."""
 
     path_arguments: ClassVar[Sequence[str]] = ()
     good: ClassVar[Mapping[str, Any]] = {"command": "cat adding.py"}
@@ -138,7 +138,7 @@ Double = type[Peek] | type[Put] | type[Shell]
 
 
 def on(tool_type: Double, seconds: float = 1.0) -> type[ToolConformance]:
-    """The checks on such a tool, with little patience, since it is broken."""
+    """The checks for such a tool, with short timeouts."""
 
     class OnDouble(ToolConformance):
         patience = seconds
@@ -160,7 +160,7 @@ def on(tool_type: Double, seconds: float = 1.0) -> type[ToolConformance]:
 
 
 def specified(name: str, change: Callable[[ToolSpec], ToolSpec]) -> type[Peek]:
-    """One that says something else of itself."""
+    """A tool with a changed spec."""
     return type(name, (Peek,), {"spec": property(lambda self: change(Peek.spec.fget(self)))})  # type: ignore[attr-defined]
 
 
@@ -174,13 +174,13 @@ def with_property(spec: ToolSpec, name: str, **more: Any) -> ToolSpec:
 
 
 def host_path(context: ToolContext, path: str) -> Path:
-    """Where a file lies on this machine, as a tool may find out that trusts its sandbox."""
+    """The host path of a file, as determined by a tool that trusts its sandbox."""
     told = context.sandbox.exec("pwd", deadline=context.deadline).stdout.text.strip()
     return Path(told) / path
 
 
 class CountsItsCalls(Peek):
-    """And tells the model of them."""
+    """Changes its description with every call."""
 
     calls = 0
 
@@ -194,20 +194,20 @@ class CountsItsCalls(Peek):
 
 
 class HidesItsPath(Peek):
-    """From those who check it."""
+    """Does not declare its path argument."""
 
     path_arguments = ()
 
 
 class FailsAlways(Peek):
-    """With a refusal."""
+    """Refuses every call."""
 
     def read(self, path: str, context: ToolContext) -> str:
         raise ToolError("not_found", "there is nothing")
 
 
 class Remembers(Peek):
-    """What it has read before, wherever that was."""
+    """Returns content of earlier calls."""
 
     def __init__(self) -> None:
         self.known = ""
@@ -217,8 +217,8 @@ class Remembers(Peek):
         return before[:10] + self.known
 
 
-class HasOneSlot(Peek):
-    """For the call of the moment."""
+class SharesItsCall(Peek):
+    """Stores the current call in an attribute."""
 
     def read(self, path: str, context: ToolContext) -> str:
         found = super().read(path, context)
@@ -228,8 +228,8 @@ class HasOneSlot(Peek):
         return found if mine else f"of another call: {found}"
 
 
-class TakesWhatItKnows(Peek):
-    """And ignores the rest."""
+class IgnoresUnknownArguments(Peek):
+    """Ignores unknown arguments."""
 
     def wanted(self, arguments: Mapping[str, Any]) -> PeekArguments:
         known = {"path", "lines", "wait"}
@@ -237,14 +237,14 @@ class TakesWhatItKnows(Peek):
 
 
 class FillsIn(Peek):
-    """Whatever is missing."""
+    """Has a default for a required argument."""
 
     def wanted(self, arguments: Mapping[str, Any]) -> PeekArguments:
         return super().wanted({"path": "adding.py", **arguments})
 
 
 class Converts(Peek):
-    """Whatever comes into what it needs."""
+    """Converts arguments of a wrong type."""
 
     def wanted(self, arguments: Mapping[str, Any]) -> PeekArguments:
         loaded = super().wanted({**arguments, "lines": 3})
@@ -253,7 +253,7 @@ class Converts(Peek):
 
 
 class PrintsItsPath(Peek):
-    """To somewhere that takes UTF-8 only."""
+    """Encodes its path as strict UTF-8."""
 
     def wanted(self, arguments: Mapping[str, Any]) -> PeekArguments:
         wanted = super().wanted(arguments)
@@ -262,7 +262,7 @@ class PrintsItsPath(Peek):
 
 
 class BreaksAtItsDeadline(Peek):
-    """With an error of its own."""
+    """Raises its own exception at the deadline."""
 
     def wait(self, seconds: float, context: ToolContext) -> None:
         try:
@@ -271,8 +271,8 @@ class BreaksAtItsDeadline(Peek):
             raise TimeoutError("too late") from None
 
 
-class NeverLooksUp(Peek):
-    """From its work; a deadline that has passed before, it sees."""
+class ChecksTheDeadlineOnce(Peek):
+    """Checks the deadline only before it starts."""
 
     def wait(self, seconds: float, context: ToolContext) -> None:
         context.deadline.check()
@@ -280,7 +280,7 @@ class NeverLooksUp(Peek):
 
 
 class SwallowsInterrupts(Peek):
-    """And goes on; a deadline it keeps."""
+    """Ignores interrupts, but not deadlines."""
 
     def wait(self, seconds: float, context: ToolContext) -> None:
         until = time.monotonic() + min(seconds, 3.0)
@@ -291,7 +291,7 @@ class SwallowsInterrupts(Peek):
 
 
 class OpensPathsItself(Peek):
-    """Without a look at where they lead."""
+    """Opens paths without checking where they lead."""
 
     def read(self, path: str, context: ToolContext) -> str:
         try:
@@ -300,8 +300,8 @@ class OpensPathsItself(Peek):
             raise ToolError("not_found", str(error)) from None
 
 
-class LooksAtNamesOnly(OpensPathsItself):
-    """A path without dots is a good one."""
+class ChecksTextOnly(OpensPathsItself):
+    """Only checks the text of paths."""
 
     def read(self, path: str, context: ToolContext) -> str:
         if ".." in path or path.startswith("/"):
@@ -309,30 +309,30 @@ class LooksAtNamesOnly(OpensPathsItself):
         return super().read(path, context)
 
 
-class WritesOnTheWay(Peek):
-    """A note that it was here."""
+class WritesWhileReading(Peek):
+    """Writes a file although its effect is ``reads``."""
 
     def read(self, path: str, context: ToolContext) -> str:
         context.workspace.write("notes.txt", path.encode())
         return super().read(path, context)
 
 
-class AsksNobody(Put):
-    """Whether it may."""
+class SkipsTheCheck(Put):
+    """Does not check whether a file is editable."""
 
     def check(self, path: str, context: ToolContext) -> None:
         pass
 
 
-class KeepsNoDiff(Put):
-    """Nobody will know what it did."""
+class SavesNoDiff(Put):
+    """Does not save its diff."""
 
     def keep(self, diff: str, path: str, context: ToolContext) -> None:
         pass
 
 
-class WritesWhereItIsTold(Put):
-    """Wherever that is."""
+class WritesOnTheHost(Put):
+    """Writes to the path on the host, wherever it leads."""
 
     def check(self, path: str, context: ToolContext) -> None:
         super().check(path, context)
@@ -341,15 +341,15 @@ class WritesWhereItIsTold(Put):
             place.write_text("was here")
 
 
-class SaysOnlyWhetherItWorked(Shell):
-    """As if that were all there is to know of a command."""
+class ReturnsNoOutput(Shell):
+    """Returns neither exit code nor output of the command."""
 
     def told(self, done: ExecResult) -> Mapping[str, Any]:
         return {"worked": done.exit_code == 0}
 
 
 class ShowsAll(Peek):
-    """However much."""
+    """Does not limit its result."""
 
     def cut(self, text: str) -> str:
         return text
@@ -369,31 +369,31 @@ DOUBLES: Mapping[str, Double] = {
     "test_the_spec_stays": CountsItsCalls,
     "test_paths_are_declared": HidesItsPath,
     "test_a_good_call": FailsAlways,
-    "test_a_command": SaysOnlyWhetherItWorked,
+    "test_a_command": ReturnsNoOutput,
     "test_nothing_stays_behind": Remembers,
-    "test_calls_at_once": HasOneSlot,
-    "test_unknown_arguments": TakesWhatItKnows,
+    "test_calls_at_once": SharesItsCall,
+    "test_unknown_arguments": IgnoresUnknownArguments,
     "test_missing_arguments": FillsIn,
     "test_arguments_of_another_type": Converts,
     "test_odd_text": PrintsItsPath,
     "test_no_time_left": BreaksAtItsDeadline,
-    "test_a_call_that_takes_too_long": NeverLooksUp,
+    "test_a_call_that_takes_too_long": ChecksTheDeadlineOnce,
     "test_interrupting_a_call": SwallowsInterrupts,
     "test_paths_that_lead_out": OpensPathsItself,
-    "test_links_that_lead_out": LooksAtNamesOnly,
-    "test_the_repository_of_the_workspace": LooksAtNamesOnly,
+    "test_links_that_lead_out": ChecksTextOnly,
+    "test_the_repository_of_the_workspace": ChecksTextOnly,
     "test_special_files": OpensPathsItself,
-    "test_what_it_writes": WritesOnTheWay,
-    "test_what_may_not_be_edited": AsksNobody,
+    "test_what_it_writes": WritesWhileReading,
+    "test_what_may_not_be_edited": SkipsTheCheck,
     "test_results_are_bounded": ShowsAll,
 }
 
 MORE: Sequence[tuple[str, Double]] = (
-    ("test_what_it_writes", KeepsNoDiff),
+    ("test_what_it_writes", SavesNoDiff),
     ("test_what_it_writes", specified("ClaimsToEdit", lambda spec: attrs.evolve(spec, effect="edits"))),
-    ("test_paths_that_lead_out", WritesWhereItIsTold),
-    ("test_links_that_lead_out", WritesWhereItIsTold),
-    ("test_the_repository_of_the_workspace", WritesWhereItIsTold),
+    ("test_paths_that_lead_out", WritesOnTheHost),
+    ("test_links_that_lead_out", WritesOnTheHost),
+    ("test_the_repository_of_the_workspace", WritesOnTheHost),
     ("test_what_may_not_be_edited", FailsAlways),
 )
-"""Checks that ask for several things, and who fails by another one of them."""
+"""More doubles, for checks of several things."""

@@ -1,4 +1,4 @@
-"""An agent that wraps a program as it must; and others that differ from it in one respect each."""
+"""An agent that wraps a program and passes all checks, and variants that are each broken in one respect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentbench_testing import WrappedAgentConformance
 
 
 class CarefulWrapper:
-    """Runs its program by the tool ``run``."""
+    """Runs its program with the tool ``run``."""
 
     def __init__(self, program: str) -> None:
         self.program = program
@@ -24,14 +24,14 @@ class CarefulWrapper:
 
 
 class DoesNothing(CarefulWrapper):
-    """It says that it is done, and starts nothing."""
+    """Reports success without starting the program."""
 
     def solve(self, context: AttemptContext) -> AgentResult:
         return AgentResult()
 
 
 class OverlooksExitCodes(CarefulWrapper):
-    """Whatever the program ends with is a success."""
+    """Reports success for any exit code."""
 
     def solve(self, context: AttemptContext) -> AgentResult:
         self.run(context)
@@ -39,7 +39,7 @@ class OverlooksExitCodes(CarefulWrapper):
 
 
 class IsNotInterrupted(CarefulWrapper):
-    """An interrupt is the program's end, and nothing else."""
+    """Reports an interrupt as the program's end."""
 
     def solve(self, context: AttemptContext) -> AgentResult:
         try:
@@ -49,7 +49,7 @@ class IsNotInterrupted(CarefulWrapper):
 
 
 class Prints(CarefulWrapper):
-    """What the program says goes to the terminal."""
+    """Prints the program's output."""
 
     def run(self, context: AttemptContext) -> ToolResult:
         result = super().run(context)
@@ -58,7 +58,7 @@ class Prints(CarefulWrapper):
 
 
 class WorksOnce(CarefulWrapper):
-    """Its second attempt finds that the work is done."""
+    """Only runs the program in the first attempt."""
 
     begun: ClassVar[list[object]] = []
 

@@ -1,4 +1,4 @@
-"""The fixtures of the kit, in an empty directory and with a cache of its own for each test."""
+"""The fixtures of the kit, in an empty directory and with a separate cache for each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sandboxes that run commands, pass variables or keep files wrongly, each in one respect."""
+"""Sandboxes that are broken in how they run commands, pass variables or handle files, each in one respect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentbench_testing.doubles.sandboxes import Call, EnvironmentDouble, Sandbo
 
 
 class SplitsText(SandboxDouble):
-    """No shell for text."""
+    """Runs text without a shell."""
 
     def call(self, call: Call) -> ExecResult:
         command = shlex.split(call.command) if isinstance(call.command, str) else call.command
@@ -22,7 +22,7 @@ class SplitsText(SandboxDouble):
 
 
 class JoinsArguments(SandboxDouble):
-    """A shell for arguments."""
+    """Runs arguments with a shell."""
 
     def call(self, call: Call) -> ExecResult:
         command = call.command if isinstance(call.command, str) else " ".join(call.command)
@@ -30,14 +30,14 @@ class JoinsArguments(SandboxDouble):
 
 
 class TakesShortCommands(SandboxDouble):
-    """As when a command goes through a variable or a line of bounded length."""
+    """Refuses long commands, like one that passes them in a variable or a line."""
 
     def call(self, call: Call) -> ExecResult:
         return super().call(call) if len(call.text) < 65_536 else ExecResult(exit_code=126)
 
 
 class KeepsTheDirectory(SandboxDouble):
-    """As one long-lived shell does."""
+    """Keeps the working directory between calls, like one long-lived shell."""
 
     def call(self, call: Call) -> ExecResult:
         if not isinstance(call.command, str):
@@ -47,7 +47,7 @@ class KeepsTheDirectory(SandboxDouble):
 
 
 class StartsAtHome(SandboxDouble):
-    """Commands begin in HOME."""
+    """Runs commands in HOME."""
 
     def call(self, call: Call) -> ExecResult:
         begin = 'cd "$HOME"\n' if call.cwd is None and isinstance(call.command, str) else ""
@@ -55,14 +55,14 @@ class StartsAtHome(SandboxDouble):
 
 
 class IgnoresTheDirectory(SandboxDouble):
-    """``cwd`` counts for nothing."""
+    """Ignores ``cwd``."""
 
     def call(self, call: Call) -> ExecResult:
         return super().call(attrs.evolve(call, cwd=None))
 
 
 class FallsBackToTheWorkspace(SandboxDouble):
-    """Runs the command somewhere, at any rate."""
+    """Runs commands in the workspace if ``cwd`` is invalid."""
 
     def call(self, call: Call) -> ExecResult:
         try:
@@ -72,7 +72,7 @@ class FallsBackToTheWorkspace(SandboxDouble):
 
 
 class WaitsForInput(SandboxDouble):
-    """Standard input is open, and nothing ever comes."""
+    """Leaves standard input open, without data."""
 
     def call(self, call: Call) -> ExecResult:
         begin = 'mkfifo "$TMPDIR/in"; exec 0<>"$TMPDIR/in"\n'
@@ -80,7 +80,7 @@ class WaitsForInput(SandboxDouble):
 
 
 class WorksOnACopy(EnvironmentDouble):
-    """What happens inside stays inside, and what happens outside stays outside."""
+    """Works on a copy of the workspace."""
 
     def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> Sandbox:
         copy = workspace.with_name("copy")
@@ -89,14 +89,14 @@ class WorksOnACopy(EnvironmentDouble):
 
 
 class DropsVariables(SandboxDouble):
-    """``env`` counts for nothing."""
+    """Ignores ``env``."""
 
     def call(self, call: Call) -> ExecResult:
         return super().call(attrs.evolve(call, env=None))
 
 
 class WritesAnEnvFile(SandboxDouble):
-    """One variable, one line: what follows a newline is lost."""
+    """Writes one line per variable, which truncates values at a newline."""
 
     def call(self, call: Call) -> ExecResult:
         env = {name: value.split("\n")[0] for name, value in (call.env or {}).items()}
@@ -104,7 +104,7 @@ class WritesAnEnvFile(SandboxDouble):
 
 
 class KeepsVariables(SandboxDouble):
-    """Variables of a call are those of the sandbox from there on."""
+    """Keeps the variables of a call for later calls."""
 
     def call(self, call: Call) -> ExecResult:
         self.__dict__.setdefault("kept", {}).update(call.env or {})
@@ -112,21 +112,21 @@ class KeepsVariables(SandboxDouble):
 
 
 class PassesTheHostsVariables(SandboxDouble):
-    """As a process gets them that nobody thought about."""
+    """Passes all variables of the host."""
 
     def call(self, call: Call) -> ExecResult:
         return super().call(attrs.evolve(call, env={**os.environ, **(call.env or {})}))
 
 
-class IsAtHomeInTheWorkspace(SandboxDouble):
-    """HOME is the workspace: caches become an agent's change."""
+class UsesTheWorkspaceAsHome(SandboxDouble):
+    """Sets HOME to the workspace, so that caches become part of an agent's change."""
 
     def call(self, call: Call) -> ExecResult:
         return super().call(attrs.evolve(call, env={"HOME": str(self.workspace), **(call.env or {})}))
 
 
 class SharesHome(SandboxDouble):
-    """One HOME for all starts."""
+    """Uses one HOME for all starts."""
 
     def call(self, call: Call) -> ExecResult:
         home = self.owner.pristine.with_name("home")
@@ -135,21 +135,21 @@ class SharesHome(SandboxDouble):
 
 
 class ReadsText(SandboxDouble):
-    """Bytes that are no text are replaced."""
+    """Replaces bytes that are not UTF-8."""
 
     def read_file(self, path: str, *, limit: int) -> bytes:
         return super().read_file(path, limit=limit).decode("utf-8", "replace").encode()
 
 
 class ReadsEverything(SandboxDouble):
-    """Whatever the limit."""
+    """Ignores the limit."""
 
     def read_file(self, path: str, *, limit: int) -> bytes:
         return super().read_file(path, limit=1 << 30)
 
 
 class ReadsNothing(SandboxDouble):
-    """What is missing is empty."""
+    """Returns an empty file if it is missing."""
 
     def read_file(self, path: str, *, limit: int) -> bytes:
         try:
@@ -158,8 +158,8 @@ class ReadsNothing(SandboxDouble):
             return b""
 
 
-class HasOneRefusal(SandboxDouble):
-    """``io_error``, whatever the reason."""
+class RaisesOneErrorType(SandboxDouble):
+    """Raises ``io_error`` for every reason."""
 
     def read_file(self, path: str, *, limit: int) -> bytes:
         try:
@@ -168,8 +168,8 @@ class HasOneRefusal(SandboxDouble):
             raise ToolError("io_error", error.message) from error
 
 
-class OpensWhateverItIs(SandboxDouble):
-    """And waits for whoever writes to it."""
+class OpensSpecialFiles(SandboxDouble):
+    """Opens special files, which may block."""
 
     def read_file(self, path: str, *, limit: int) -> bytes:
         with (self.workspace / path).open("rb") as file:
@@ -177,7 +177,7 @@ class OpensWhateverItIs(SandboxDouble):
 
 
 class MakesNoDirectories(SandboxDouble):
-    """Whoever writes below one must have made it."""
+    """Does not create parent directories."""
 
     def write_file(self, path: str, data: bytes) -> None:
         if not (self.workspace / path).parent.is_dir():
@@ -185,8 +185,8 @@ class MakesNoDirectories(SandboxDouble):
         super().write_file(path, data)
 
 
-class WritesOver(SandboxDouble):
-    """The end of a longer file stays."""
+class DoesNotTruncate(SandboxDouble):
+    """Does not truncate a longer file."""
 
     def write_file(self, path: str, data: bytes) -> None:
         place = self.workspace / path
@@ -195,7 +195,7 @@ class WritesOver(SandboxDouble):
 
 
 class ReplacesDirectories(SandboxDouble):
-    """A file in the place of all that was there."""
+    """Replaces a directory with the file."""
 
     def write_file(self, path: str, data: bytes) -> None:
         shutil.rmtree(self.workspace / path, ignore_errors=True)
@@ -203,7 +203,7 @@ class ReplacesDirectories(SandboxDouble):
 
 
 class KnowsRelativePathsOnly(SandboxDouble):
-    """``/x`` is taken for ``x``."""
+    """Treats ``/x`` as ``x``."""
 
     def read_file(self, path: str, *, limit: int) -> bytes:
         return super().read_file(path.lstrip("/"), limit=limit)
@@ -213,7 +213,7 @@ class KnowsRelativePathsOnly(SandboxDouble):
 
 
 class KeepsFilesInMemory(SandboxDouble):
-    """They come back, but commands do not see them."""
+    """Returns written files, but commands do not see them."""
 
     def read_file(self, path: str, *, limit: int) -> bytes:
         kept: bytes | None = self.__dict__.get(path)
@@ -224,7 +224,7 @@ class KeepsFilesInMemory(SandboxDouble):
 
 
 class RaisesForExitCodes(SandboxDouble):
-    """Failing is an exception instead of data."""
+    """Raises for exit code 127 instead of returning it."""
 
     def call(self, call: Call) -> ExecResult:
         result = super().call(call)
@@ -271,15 +271,15 @@ DOUBLES = {
     "test_variables_are_passed_as_they_are": WritesAnEnvFile,
     "test_variables_end_with_their_call": KeepsVariables,
     "test_variables_of_the_host_stay_there": PassesTheHostsVariables,
-    "test_private_directories": IsAtHomeInTheWorkspace,
+    "test_private_directories": UsesTheWorkspaceAsHome,
     "test_two_sandboxes_have_their_own": SharesHome,
     "test_files_are_read_as_written": ReadsText,
     "test_reading_has_a_limit": ReadsEverything,
     "test_reading_what_is_missing": ReadsNothing,
-    "test_reading_a_directory": HasOneRefusal,
-    "test_reading_a_pipe": OpensWhateverItIs,
+    "test_reading_a_directory": RaisesOneErrorType,
+    "test_reading_a_pipe": OpensSpecialFiles,
     "test_writing_makes_directories": MakesNoDirectories,
-    "test_writing_replaces_the_whole": WritesOver,
+    "test_writing_replaces_the_whole": DoesNotTruncate,
     "test_writing_over_a_directory": ReplacesDirectories,
     "test_absolute_paths": KnowsRelativePathsOnly,
     "test_files_are_those_of_commands": KeepsFilesInMemory,

@@ -1,4 +1,4 @@
-"""Sandboxes that isolate wrongly, each in one respect. Where ``local`` does just that, it is the double itself."""
+"""Sandboxes with broken isolation, each in one respect. If ``local`` is broken in this way, it is the double itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class IsolatesNothing(SandboxDouble):
 
 
 class IgnoresReadOnly(EnvironmentDouble):
-    """Every workspace can be written."""
+    """Makes every workspace writable."""
 
     def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> Sandbox:
         return super().start(workspace, read_only=False, network=network, deadline=deadline)
@@ -28,7 +28,7 @@ class IgnoresReadOnly(EnvironmentDouble):
 
 
 class HonoursSetuid(SandboxDouble):
-    """A program of root makes its caller root."""
+    """Honours setuid bits, so that callers become root."""
 
     def call(self, call: Call) -> ExecResult:
         users = {"./privileged -u": b"0\n", "id -u": b"1000\n"}
@@ -38,19 +38,19 @@ class HonoursSetuid(SandboxDouble):
 
 
 class DiesWithItsCommands(SandboxDouble):
-    """``kill -9 -1`` hits what would have run the next command."""
+    """Loses the process that starts commands to ``kill -9 -1``."""
 
     def call(self, call: Call) -> ExecResult:
         if call.text.startswith("readlink"):
             return ExecResult(exit_code=0, stdout=Output(head=b"pid:[1]\n"))
-        if call.text.startswith("kill"):  # it must not come to a sandbox that isolates nothing
+        if call.text.startswith("kill"):  # must not run without isolation
             self.inner.close()
             raise SandboxError("the connection to the sandbox is lost")
         return super().call(call)
 
 
 class StaysFull(SandboxDouble):
-    """After a timeout nothing can be started any more."""
+    """Cannot start processes after a timeout."""
 
     def call(self, call: Call) -> ExecResult:
         if self.__dict__.get("full"):
@@ -61,7 +61,7 @@ class StaysFull(SandboxDouble):
 
 
 class SharesItsLimits(SandboxDouble):
-    """A sandbox is full when another one is."""
+    """Shares its process limit with other sandboxes."""
 
     def call(self, call: Call) -> ExecResult:
         if len({id(each) for made in self.owner.owner.made for each in made.started}) > 1 and "(echo" in call.text:

@@ -1,4 +1,4 @@
-"""Sandboxes that keep output, watch the clock or kill processes wrongly, each in one respect."""
+"""Sandboxes that are broken in how they capture output, keep deadlines or kill processes, each in one respect."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ HALF = OUTPUT_CAP // 2
 Process = subprocess.Popen[bytes]
 
 
-class Amateur(SandboxDouble):
-    """Runs commands as one does at first: a process, its output in two files, and a kill when time is over."""
+class NaiveSandbox(SandboxDouble):
+    """A naive sandbox: one process, its output in two files, and a kill at the deadline."""
 
     def call(self, call: Call) -> ExecResult:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -68,27 +68,27 @@ class Amateur(SandboxDouble):
         super().close()
 
 
-class KillsNobody(Amateur):
-    """Says that time is over, and leaves it at that."""
+class KillsNothing(NaiveSandbox):
+    """Reports a timeout without killing anything."""
 
     def kill(self, process: Process) -> None:
         pass
 
 
-class KillsTheShellOnly(Amateur):
-    """As ``subprocess.run(timeout=...)`` does."""
+class KillsTheShellOnly(NaiveSandbox):
+    """Kills only the shell, like ``subprocess.run(timeout=...)``."""
 
 
-class KillsTheGroup(Amateur):
-    """``killpg``."""
+class KillsTheGroup(NaiveSandbox):
+    """Kills the process group."""
 
     def kill(self, process: Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
-class KillsDescendants(Amateur):
-    """Follows parents, which orphans have lost."""
+class KillsDescendants(NaiveSandbox):
+    """Kills descendants by parent process, which misses orphans."""
 
     def kill(self, process: Process) -> None:
         listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
@@ -102,15 +102,15 @@ class KillsDescendants(Amateur):
         process.wait()
 
 
-class AsksPolitely(Amateur):
-    """SIGTERM to all, and no more."""
+class OnlyTerminates(NaiveSandbox):
+    """Only sends SIGTERM."""
 
     def kill(self, process: Process) -> None:
         os.killpg(process.pid, signal.SIGTERM)
 
 
-class TakesTheEndOfOutputForTheEnd(Amateur):
-    """Waits for its output to be closed, and kills then."""
+class EndsWithItsOutput(NaiveSandbox):
+    """Treats the end of output as the end of the command."""
 
     def call(self, call: Call) -> ExecResult:
         process = self.begin(call, subprocess.PIPE, subprocess.DEVNULL)
@@ -119,8 +119,8 @@ class TakesTheEndOfOutputForTheEnd(Amateur):
         return ExecResult(exit_code=0, stdout=Output(head=out))
 
 
-class WaitsForTheEndOfOutput(Amateur):
-    """``communicate``: whoever holds the output open delays the result."""
+class WaitsForTheEndOfOutput(NaiveSandbox):
+    """Uses ``communicate``, which waits until every process has closed the output."""
 
     def call(self, call: Call) -> ExecResult:
         process = self.begin(call, subprocess.PIPE, subprocess.PIPE)
@@ -131,8 +131,8 @@ class WaitsForTheEndOfOutput(Amateur):
         return ExecResult(exit_code=process.returncode, stdout=Output(head=out), stderr=Output(head=err))
 
 
-class ReadsOneStreamAfterTheOther(Amateur):
-    """The second one fills its pipe, and its writer waits."""
+class ReadsOneStreamAfterTheOther(NaiveSandbox):
+    """Reads one stream after the other, so that a full pipe blocks the command."""
 
     def call(self, call: Call) -> ExecResult:
         process = self.begin(call, subprocess.PIPE, subprocess.PIPE)
@@ -145,8 +145,8 @@ class ReadsOneStreamAfterTheOther(Amateur):
         return ExecResult(exit_code=None, timed_out=True)
 
 
-class ClosesOutputs(Amateur):
-    """Nobody holds the reading end when the command is over."""
+class ClosesOutputs(NaiveSandbox):
+    """Closes the output pipes when the command ends."""
 
     def call(self, call: Call) -> ExecResult:
         process = self.begin(call, subprocess.PIPE, subprocess.PIPE)
@@ -158,21 +158,21 @@ class ClosesOutputs(Amateur):
 
 
 class GivesASecond(SandboxDouble):
-    """Every command gets one, also when no time is left."""
+    """Gives every command at least a second."""
 
     def call(self, call: Call) -> ExecResult:
         return super().call(attrs.evolve(call, deadline=Deadline(max(1.0, call.deadline.remaining()))))
 
 
-class AsksForTheTimeOnce(SandboxDouble):
-    """What happens to the deadline afterwards counts for nothing."""
+class ReadsTheDeadlineOnce(SandboxDouble):
+    """Ignores later changes of the deadline."""
 
     def call(self, call: Call) -> ExecResult:
         return super().call(attrs.evolve(call, deadline=Deadline(call.deadline.remaining())))
 
 
-class DiesOfTimeouts(SandboxDouble):
-    """The sandbox ends with the command."""
+class ClosesOnTimeouts(SandboxDouble):
+    """Closes the sandbox after a timeout."""
 
     def call(self, call: Call) -> ExecResult:
         result = super().call(call)
@@ -181,8 +181,8 @@ class DiesOfTimeouts(SandboxDouble):
         return result
 
 
-class TakesInterruptsForTimeouts(SandboxDouble):
-    """The reason is lost."""
+class ReportsInterruptsAsTimeouts(SandboxDouble):
+    """Reports an interrupt as a timeout."""
 
     def call(self, call: Call) -> ExecResult:
         try:
@@ -192,7 +192,7 @@ class TakesInterruptsForTimeouts(SandboxDouble):
 
 
 class KillsAfterEachCall(SandboxDouble):
-    """No background process outlives its call."""
+    """Kills background processes after each call."""
 
     def call(self, call: Call) -> ExecResult:
         inner = cast(LocalSandbox, self.inner)
@@ -200,14 +200,14 @@ class KillsAfterEachCall(SandboxDouble):
 
 
 class ClosesNothing(SandboxDouble):
-    """Left to the provider."""
+    """Does nothing on ``close``."""
 
     def close(self) -> None:
         pass
 
 
 class ClosesOnce(SandboxDouble):
-    """The second time is an error."""
+    """Cannot be closed twice."""
 
     def close(self) -> None:
         if self.__dict__.setdefault("closed", False):
@@ -216,8 +216,8 @@ class ClosesOnce(SandboxDouble):
         super().close()
 
 
-class TakesClosingForAnEnd(SandboxDouble):
-    """A command of a closed sandbox has a result."""
+class ReturnsAfterClosing(SandboxDouble):
+    """Returns a result for a command in a closed sandbox."""
 
     def call(self, call: Call) -> ExecResult:
         try:
@@ -227,28 +227,28 @@ class TakesClosingForAnEnd(SandboxDouble):
 
 
 class RemovesTheWorkspace(SandboxDouble):
-    """As ``docker rm --volumes`` would."""
+    """Removes the workspace on ``close``, like ``docker rm --volumes``."""
 
     def close(self) -> None:
         super().close()
         shutil.rmtree(self.workspace, ignore_errors=True)
 
 
-class OnceByAnAmateur(EnvironmentDouble):
-    """Kills the shell only."""
+class OnceInANaiveSandbox(EnvironmentDouble):
+    """Only kills the shell in ``run_once``."""
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         sandbox = self.inner.start(workspace, read_only=False, network=False, deadline=deadline)
-        amateur = KillsTheShellOnly(sandbox, workspace, self)
-        self.started.append(amateur)
+        naive = KillsTheShellOnly(sandbox, workspace, self)
+        self.started.append(naive)
         try:
-            return amateur.exec(command.run, deadline=deadline)
+            return naive.exec(command.run, deadline=deadline)
         finally:
-            amateur.close()
+            naive.close()
 
 
 class OnceWithoutReasons(EnvironmentDouble):
-    """An interrupt is a timeout."""
+    """Reports an interrupt as a timeout."""
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         try:
@@ -257,23 +257,23 @@ class OnceWithoutReasons(EnvironmentDouble):
             return ExecResult(exit_code=None, timed_out=True)
 
 
-class OnceWithoutAnEnd(EnvironmentDouble):
-    """A sandbox that nobody closes."""
+class OnceWithoutClosing(EnvironmentDouble):
+    """Does not close the sandbox."""
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         sandbox = self.inner.start(workspace, read_only=False, network=False, deadline=deadline)
         return sandbox.exec(command.run, deadline=deadline)
 
 
-class OnceInWhateverRuns(EnvironmentDouble):
-    """Not a start of its own."""
+class OnceInARunningSandbox(EnvironmentDouble):
+    """Runs in a sandbox that already exists."""
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         return self.started[0].exec(command.run, deadline=deadline)
 
 
 class OnceOnACopy(EnvironmentDouble):
-    """The workspace that was given stays as it is."""
+    """Works on a copy of the workspace."""
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         copy = workspace.with_name("copy")
@@ -282,7 +282,7 @@ class OnceOnACopy(EnvironmentDouble):
 
 
 class OnceWithLostResults(EnvironmentDouble):
-    """They are written somewhere, and stay there."""
+    """Writes results into a different directory."""
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         if command.results is None:
@@ -293,15 +293,15 @@ class OnceWithLostResults(EnvironmentDouble):
 
 
 class OnceWithInputsByTheirOwnNames(EnvironmentDouble):
-    """Not by the names that they are given."""
+    """Uses the inputs' original file names."""
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         inputs = {path.name: path for path in command.inputs.values()}
         return super().run_once(attrs.evolve(command, inputs=inputs), workspace, deadline)
 
 
-class OnceWithoutGivingModesBack(EnvironmentDouble):
-    """Write bits are taken from a read-only workspace for good."""
+class OnceWithoutRestoringModes(EnvironmentDouble):
+    """Does not restore the write bits of a read-only workspace."""
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         result = super().run_once(command, workspace, deadline)
@@ -353,7 +353,7 @@ DOUBLES = {
         "KeepsTheLastErrors", lambda result: attrs.evolve(result, stderr=attrs.evolve(result.stderr, head=b""))
     ),
     "test_two_floods_at_once": ReadsOneStreamAfterTheOther,
-    "test_a_command_that_closes_its_outputs": TakesTheEndOfOutputForTheEnd,
+    "test_a_command_that_closes_its_outputs": EndsWithItsOutput,
     "test_a_background_process_delays_nothing": WaitsForTheEndOfOutput,
     "test_a_command_ends_at_its_deadline": changed(
         "HasAnExitCodeForTimeouts", lambda result: attrs.evolve(result, exit_code=137, timed_out=False)
@@ -366,32 +366,32 @@ DOUBLES = {
         "CountsNothingAtTimeouts", lambda result: attrs.evolve(result, stdout=attrs.evolve(result.stdout, omitted=0))
     ),
     "test_no_time_left": GivesASecond,
-    "test_the_sandbox_outlives_a_deadline": DiesOfTimeouts,
-    "test_a_deadline_kills_the_command": KillsNobody,
+    "test_the_sandbox_outlives_a_deadline": ClosesOnTimeouts,
+    "test_a_deadline_kills_the_command": KillsNothing,
     "test_a_deadline_kills_children": KillsTheShellOnly,
     "test_a_deadline_kills_background_processes": KillsTheShellOnly,
     "test_a_deadline_kills_other_sessions": KillsTheGroup,
     "test_a_deadline_kills_orphans": KillsDescendants,
-    "test_a_deadline_kills_despite_ignored_signals": AsksPolitely,
-    "test_a_deadline_kills_a_command_without_outputs": TakesTheEndOfOutputForTheEnd,
-    "test_interrupting": TakesInterruptsForTimeouts,
+    "test_a_deadline_kills_despite_ignored_signals": OnlyTerminates,
+    "test_a_deadline_kills_a_command_without_outputs": EndsWithItsOutput,
+    "test_interrupting": ReportsInterruptsAsTimeouts,
     "test_interrupted_before_it_started": GivesASecond,
-    "test_a_deadline_that_is_extended": AsksForTheTimeOnce,
+    "test_a_deadline_that_is_extended": ReadsTheDeadlineOnce,
     "test_background_processes_live_on": KillsAfterEachCall,
     "test_a_background_process_that_prints": ClosesOutputs,
     "test_close_kills_background_processes": ClosesNothing,
     "test_closing_twice": ClosesOnce,
-    "test_closing_while_a_command_runs": TakesClosingForAnEnd,
-    "test_no_command_after_closing": TakesClosingForAnEnd,
+    "test_closing_while_a_command_runs": ReturnsAfterClosing,
+    "test_no_command_after_closing": ReturnsAfterClosing,
     "test_the_workspace_outlives_the_sandbox": RemovesTheWorkspace,
     "test_once_exit_codes": changed_once("BelievesOutput", _believes_output),
     "test_once_output": changed_once("MergesStreamsOnce", _merged),
     "test_once_writes_to_the_workspace": OnceOnACopy,
-    "test_once_ends_at_its_deadline": OnceByAnAmateur,
+    "test_once_ends_at_its_deadline": OnceInANaiveSandbox,
     "test_once_interrupted": OnceWithoutReasons,
-    "test_once_leaves_no_process": OnceWithoutAnEnd,
+    "test_once_leaves_no_process": OnceWithoutClosing,
     "test_once_results": OnceWithLostResults,
     "test_once_inputs": OnceWithInputsByTheirOwnNames,
-    "test_once_read_only_leaves_the_workspace": OnceWithoutGivingModesBack,
-    "test_once_beside_a_sandbox": OnceInWhateverRuns,
+    "test_once_read_only_leaves_the_workspace": OnceWithoutRestoringModes,
+    "test_once_beside_a_sandbox": OnceInARunningSandbox,
 }

@@ -1,4 +1,4 @@
-"""Providers and environments that prepare, share or give back wrongly, each in one respect."""
+"""Providers and environments that are broken in how they prepare, share or close, each in one respect."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from agentbench_testing.doubles.sandboxes import EnvironmentDouble, ProviderDoub
 
 
 class SetsUpNothing(EnvironmentDouble):
-    """The prepared tree is the pristine one."""
+    """Returns the pristine tree as the prepared one."""
 
     @property
     def workspace(self) -> Path:
@@ -38,7 +38,7 @@ class SetsUpNothing(EnvironmentDouble):
 
 
 class WorksInThePristineTree(ProviderDouble):
-    """A copy would cost time."""
+    """Prepares in the pristine tree instead of a copy."""
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
         environment = super().prepare(spec, workspace, log, deadline)
@@ -46,23 +46,23 @@ class WorksInThePristineTree(ProviderDouble):
         return environment
 
 
-class TellsNothing(ProviderDouble):
-    """The log hears of no command."""
+class DoesNotLog(ProviderDouble):
+    """Does not log setup commands."""
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
         return super().prepare(spec, workspace, RecordingLog(), deadline)
 
 
-class KnowsNoFacts(EnvironmentDouble):
-    """What was captured is lost."""
+class LosesFacts(EnvironmentDouble):
+    """Discards captured facts."""
 
     @property
     def facts(self) -> Mapping[str, str]:
         return {}
 
 
-class StartsWhatWasBeforeSetUp(ProviderDouble):
-    """Only the workspace of a set-up is kept."""
+class StartsWithoutSetup(ProviderDouble):
+    """Keeps only the workspace of a setup, and not what was installed."""
 
     class Bare(EnvironmentDouble):
         def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> Sandbox:
@@ -74,7 +74,7 @@ class StartsWhatWasBeforeSetUp(ProviderDouble):
 
 
 class PreparesAgain(ProviderDouble):
-    """No two specs are equal."""
+    """Treats all specs as different."""
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
         self.__dict__["count"] = count = self.__dict__.get("count", 0) + 1
@@ -82,15 +82,15 @@ class PreparesAgain(ProviderDouble):
 
 
 class LooksAtTheCommitOnly(ProviderDouble):
-    """Environments of one commit are taken for equal."""
+    """Treats specs with the same commit as equal."""
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
         known = next((each for each in self.made if each.spec.commit == spec.commit), None)
         return known or super().prepare(spec, workspace, log, deadline)
 
 
-class SaysNoMore(ProviderDouble):
-    """A set-up failed, and that is all one hears."""
+class OmitsTheReason(ProviderDouble):
+    """Fails without the reason."""
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
         try:
@@ -99,8 +99,8 @@ class SaysNoMore(ProviderDouble):
             raise SetupError("the set-up failed") from error
 
 
-class GoesOn(ProviderDouble):
-    """Commands after a failure are run too."""
+class ContinuesAfterFailures(ProviderDouble):
+    """Runs further setup commands after a failure."""
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
         try:
@@ -112,15 +112,15 @@ class GoesOn(ProviderDouble):
             raise
 
 
-class HasNoClock(ProviderDouble):
-    """Set-up takes as long as it takes."""
+class IgnoresTheDeadline(ProviderDouble):
+    """Ignores the deadline of a setup."""
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
         return super().prepare(spec, workspace, log, Deadline(600))
 
 
 class RemembersInterrupts(ProviderDouble):
-    """A set-up that was stopped once counts as stopped."""
+    """Raises the interrupt of an earlier setup again."""
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
         if "stopped" in self.__dict__:
@@ -133,7 +133,7 @@ class RemembersInterrupts(ProviderDouble):
 
 
 class TakesAnyPython(ProviderDouble):
-    """Whatever the task asks for."""
+    """Ignores the requested Python version."""
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
         here = ".".join(platform.python_version_tuple()[:2])
@@ -142,7 +142,7 @@ class TakesAnyPython(ProviderDouble):
 
 
 class FollowsLinks(EnvironmentDouble):
-    """A prepared tree has copies in the place of links."""
+    """Replaces symlinks with copies in the prepared tree."""
 
     @property
     def workspace(self) -> Path:
@@ -153,7 +153,7 @@ class FollowsLinks(EnvironmentDouble):
 
 
 class CountsInFacts(EnvironmentDouble):
-    """A number among the facts."""
+    """Has a fact that is not text."""
 
     @property
     def facts(self) -> Mapping[str, str]:
@@ -161,29 +161,29 @@ class CountsInFacts(EnvironmentDouble):
 
 
 class StartsInPlace(EnvironmentDouble):
-    """Over the prepared tree instead of the fork that was given."""
+    """Works in the prepared tree instead of the given fork."""
 
     def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> Sandbox:
         return super().start(self.inner.workspace, read_only=read_only, network=network, deadline=deadline)
 
 
 class ClosesAll(SandboxDouble):
-    """One sandbox ends the others of its environment."""
+    """Closes all sandboxes of the environment with one."""
 
     def close(self) -> None:
         for each in self.owner.started:
             each.inner.close()
 
 
-class CannotWorkHere(ProviderDouble):
-    """So it says."""
+class FailsPreflight(ProviderDouble):
+    """Always fails in ``preflight``."""
 
     def preflight(self, specs: Sequence[EnvironmentSpec]) -> Sequence[str]:
         raise UnavailableError("the engine does not answer")
 
 
 class SweepsEverything(ProviderDouble):
-    """Also what is alive."""
+    """Sweeps sandboxes that are in use."""
 
     def sweep(self) -> Sequence[str]:
         for each in [sandbox for environment in self.made for sandbox in environment.started]:
@@ -191,15 +191,15 @@ class SweepsEverything(ProviderDouble):
         return [*super().sweep(), "everything"]
 
 
-class LeavesThemAlone(ProviderDouble):
-    """Closing ends no sandbox."""
+class LeavesSandboxesOpen(ProviderDouble):
+    """Does not close sandboxes."""
 
     def close(self) -> None:
         pass
 
 
 class ClosesOnce(ProviderDouble):
-    """The second time is an error."""
+    """Cannot be closed twice."""
 
     def close(self) -> None:
         if self.__dict__.setdefault("closed", False):
@@ -208,8 +208,8 @@ class ClosesOnce(ProviderDouble):
         super().close()
 
 
-class OpensItselfAgain(ProviderDouble):
-    """Closing is not for good."""
+class ReopensItself(ProviderDouble):
+    """Can be used after it was closed."""
 
     def close(self) -> None:
         super().close()
@@ -219,15 +219,15 @@ class OpensItselfAgain(ProviderDouble):
 DOUBLES: Mapping[str, type[SandboxDouble | EnvironmentDouble | ProviderDouble]] = {
     "test_setup_changes_the_prepared_tree": SetsUpNothing,
     "test_setup_leaves_the_pristine_tree": WorksInThePristineTree,
-    "test_setup_is_logged": TellsNothing,
-    "test_captures_become_facts": KnowsNoFacts,
-    "test_what_setup_installs_is_in_every_start": StartsWhatWasBeforeSetUp,
+    "test_setup_is_logged": DoesNotLog,
+    "test_captures_become_facts": LosesFacts,
+    "test_what_setup_installs_is_in_every_start": StartsWithoutSetup,
     "test_equal_specs_are_prepared_once": PreparesAgain,
     "test_equal_specs_at_once": PreparesAgain,
     "test_other_commands_make_another_environment": LooksAtTheCommitOnly,
-    "test_a_setup_command_that_fails": SaysNoMore,
-    "test_the_first_failure_ends_the_setup": GoesOn,
-    "test_a_setup_without_time": HasNoClock,
+    "test_a_setup_command_that_fails": OmitsTheReason,
+    "test_the_first_failure_ends_the_setup": ContinuesAfterFailures,
+    "test_a_setup_without_time": IgnoresTheDeadline,
     "test_a_setup_that_is_interrupted": RemembersInterrupts,
     "test_another_python_than_asked_for": TakesAnyPython,
     "test_the_prepared_tree_has_what_the_pristine_one_has": FollowsLinks,
@@ -235,9 +235,9 @@ DOUBLES: Mapping[str, type[SandboxDouble | EnvironmentDouble | ProviderDouble]] 
     "test_starts_leave_the_prepared_tree": StartsInPlace,
     "test_starts_have_workspaces_of_their_own": StartsInPlace,
     "test_starts_do_not_end_each_other": ClosesAll,
-    "test_preflight": CannotWorkHere,
+    "test_preflight": FailsPreflight,
     "test_sweep_leaves_what_lives": SweepsEverything,
-    "test_close_ends_sandboxes": LeavesThemAlone,
+    "test_close_ends_sandboxes": LeavesSandboxesOpen,
     "test_closing_a_provider_twice": ClosesOnce,
-    "test_nothing_new_after_closing": OpensItselfAgain,
+    "test_nothing_new_after_closing": ReopensItself,
 }

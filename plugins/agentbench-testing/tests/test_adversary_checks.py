@@ -1,4 +1,4 @@
-"""The checks of adversarial agents: each fails on one that is broken in its respect."""
+"""Each check of adversarial agents fails on an agent that is broken in that respect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DOUBLES = BROKEN["DOUBLES"]
 CHECKS = sorted(name for name in dir(AdversaryConformance) if name.startswith("test_"))
 
 TestEqual = BROKEN["on"](BROKEN["Equal"])
-"""The agent that the doubles are made from does what every adversarial agent must do."""
+"""The agent that the doubles derive from passes all checks."""
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +27,12 @@ def workbench() -> Iterator[Workbench]:
 
 @pytest.mark.parametrize(("check", "double"), [*((check, DOUBLES.get(check)) for check in CHECKS), *BROKEN["MORE"]])
 def test_each_check_fails_on_its_double(check: str, double: type | None, workbench: Workbench) -> None:
-    """It fails by what it asserts."""
-    assert double is not None, f"there is no double for {check}"
+    """The failure is an assertion of the check."""
+    assert double is not None, f"no double for {check}"
     with pytest.raises(AssertionError):
         getattr(BROKEN["on"](double)(), check)(workbench=workbench)
 
 
 def test_every_check_says_what_is_asked_for() -> None:
-    """The kit is read by plugin authors."""
+    """Plugin authors read these docstrings."""
     assert [check for check in CHECKS if not getattr(AdversaryConformance, check).__doc__] == []

@@ -1,4 +1,4 @@
-"""The checks of agents: each fails on an agent that is broken in its respect."""
+"""Each check of agents fails on an agent that is broken in that respect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DOUBLES = BROKEN["DOUBLES"]
 CHECKS = sorted(name for name in dir(ModelAgentConformance) if name.startswith("test_"))
 
 TestCareful = BROKEN["on"](BROKEN["CarefulAgent"])
-"""The agent that the doubles are made from does what every agent with a model must do."""
+"""The agent that the doubles derive from passes all checks."""
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,8 @@ def test_each_check_fails_on_its_double(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It fails by what it asserts."""
-    assert double is not None, f"there is no double for {check}"
+    """The failure is an assertion of the check."""
+    assert double is not None, f"no double for {check}"
     monkeypatch.delenv("BROKEN_AGENT", raising=False)
     monkeypatch.setattr(BROKEN["SharesItsMessages"], "shared", [])
     monkeypatch.setattr(BROKEN["Learns"], "known", set())
@@ -52,24 +52,24 @@ def test_each_check_fails_on_its_double(
 
 
 def test_every_double_has_a_check() -> None:
-    """None is left over from a check that has another name now."""
+    """No double remains of a check that was renamed or removed."""
     assert sorted(DOUBLES) == CHECKS
 
 
 def test_there_are_as_many_checks_as_were_written() -> None:
-    """Two rooms with one name would lose a check silently."""
+    """A second check of the same name would silently replace the first."""
     written = [name for kind in ModelAgentConformance.__mro__ for name in vars(kind) if name.startswith("test_")]
     assert sorted(written) == CHECKS
     assert sum(hasattr(AgentConformance, name) for name in CHECKS) >= 10
 
 
 def test_every_check_says_what_is_asked_for() -> None:
-    """The kit is read by plugin authors."""
+    """Plugin authors read these docstrings."""
     assert [check for check in CHECKS if not getattr(ModelAgentConformance, check).__doc__] == []
 
 
 def test_a_class_without_an_agent_says_so() -> None:
-    """Who forgets the only hook that must be given hears its name."""
+    """The error names the required hook."""
     with pytest.raises(NotImplementedError, match="AgentConformance must define how its agent is created"):
         AgentConformance.make_agent()
 
@@ -95,5 +95,5 @@ def result(id_: str) -> Message:
     ],
 )
 def test_calls_without_results_are_found(messages: list[Message], problem: str) -> None:
-    """And results without calls."""
+    """Also results without calls."""
     assert unpaired(messages) == problem

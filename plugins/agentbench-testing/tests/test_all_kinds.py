@@ -1,4 +1,4 @@
-"""The kit as a whole: each kind of plugin has its checks, and each check a double with a name that fails on it."""
+"""The kit as a whole: each kind of plugin has checks, and each check has a named double that fails it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ CONFORMANCE: Mapping[str, tuple[str, str]] = {
     "reporter": ("ReporterConformance", "broken_reporters.py"),
     "auditor": ("AuditorConformance", "broken_auditors.py"),
 }
-"""By kind, the class that has all of its checks, and where its doubles are."""
+"""For each kind, the class with all of its checks, and the files of its doubles."""
 SPECIAL = {
     "wrapped agents": ("WrappedAgentConformance", "broken_wrapped.py"),
     "adversarial agents": ("AdversaryConformance", "broken_adversaries.py"),
 }
-"""Those for some plugins of a kind, which have other checks."""
+"""The same for some plugins of a kind, which have other checks."""
 TITLES = [name for name in dir(kit) if name.endswith("Conformance")]
 
 
@@ -39,13 +39,13 @@ def checks(conformance: str) -> set[str]:
 
 
 def test_every_kind_has_its_checks() -> None:
-    """Whatever a plugin can register and is called by the harness."""
+    """A kind is what a plugin can register and the harness calls."""
     assert set(CONFORMANCE) == set(KINDS)
 
 
 @pytest.mark.parametrize("kind", [*CONFORMANCE, *SPECIAL])
 def test_every_check_has_a_double_with_a_name(kind: str) -> None:
-    """One class each, which says in a line how it is broken; the tests of its kind show that the check fails on it."""
+    """The doubles are classes; the tests of their kind show that the check fails on them."""
     conformance, pattern = {**CONFORMANCE, **SPECIAL}[kind]
     doubles: dict[str, type] = {}
     for path in HERE.glob(pattern):
@@ -55,14 +55,14 @@ def test_every_check_has_a_double_with_a_name(kind: str) -> None:
 
 
 def test_every_class_is_one_of_them_or_within_one() -> None:
-    """Those for the simpler plugins of a kind have no checks of their own, so theirs have doubles too."""
+    """Classes for simpler plugins of a kind add no checks, so all their checks have doubles."""
     proven = set().union(*(checks(conformance) for conformance, _ in {**CONFORMANCE, **SPECIAL}.values()))
     assert {title: checks(title) - proven for title in TITLES} == {title: set() for title in TITLES}
     assert [title for title in TITLES if not checks(title)] == []
 
 
 def test_the_table_names_every_class() -> None:
-    """And the hook that must be given is one that says so when it is forgotten."""
+    """The table also names the required hooks."""
     text = page.__doc__ or ""
     assert [title for title in TITLES if title not in text] == []
     rows = re.findall(r"^\S.{26}(\w.*Conformance)\s{2,}(\w[\w, ]*)$", text, re.MULTILINE)
@@ -73,13 +73,13 @@ def test_the_table_names_every_class() -> None:
 
 
 def test_every_class_is_on_the_page() -> None:
-    """Authors find all of them in one file."""
+    """One module defines all of them for authors."""
     assert [title for title in TITLES if getattr(kit, title).__module__ != page.__name__] == []
 
 
 def test_failing_checks_show_their_values() -> None:
-    """pytest rewrites the assertions of a module, if it is told of it before it is imported."""
-    for path in sorted(path for room in ("checks", "doubles") for path in PACKAGE.glob(f"{room}/**/*.py")):
+    """pytest rewrites the assertions of a module only if it is registered before its import."""
+    for path in sorted(path for directory in ("checks", "doubles") for path in PACKAGE.glob(f"{directory}/**/*.py")):
         if any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(path.read_text("utf-8")))):
             name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
             assert type(importlib.import_module(name).__loader__).__name__ == "AssertionRewritingHook", name

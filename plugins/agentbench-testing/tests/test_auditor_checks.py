@@ -1,4 +1,4 @@
-"""The checks of auditors: each fails on an auditor that is broken in its respect."""
+"""Each check of auditors fails on an auditor that is broken in that respect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DOUBLES = BROKEN["DOUBLES"]
 CHECKS = sorted(name for name in dir(AuditorConformance) if name.startswith("test_"))
 
 TestWatchful = BROKEN["on"](BROKEN["Watchful"])
-"""The auditor that the doubles are made from does what every auditor must do."""
+"""The auditor that the doubles derive from passes all checks."""
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +45,8 @@ def test_each_check_fails_on_its_double(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """It fails by what it asserts; one that is asked for every kind of attempt fails on some."""
-    assert double is not None, f"there is no double for {check}"
+    """The failure is an assertion of the check; a check with several kinds of attempts fails for some."""
+    assert double is not None, f"no double for {check}"
     given = {
         "monkeypatch": monkeypatch,
         "capfd": capfd,
@@ -66,7 +66,7 @@ def test_each_check_fails_on_its_double(
 
 
 def test_every_check_says_what_is_asked_for() -> None:
-    """The kit is read by plugin authors."""
+    """Plugin authors read these docstrings."""
     assert [check for check in CHECKS if not getattr(AuditorConformance, check).__doc__] == []
 
 

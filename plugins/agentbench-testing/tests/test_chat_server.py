@@ -1,4 +1,4 @@
-"""The loopback server: what a reply says is what happens on the wire, looked at through bare sockets."""
+"""The loopback server sends what a reply describes, observed through plain sockets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from agentbench_testing.chat_server import (
 )
 
 ASKED = {"model": DEFAULT_MODEL, "messages": [{"role": "user", "content": "hello"}]}
-LONG = 30  # seconds: nothing should take that long
+LONG = 30  # seconds, longer than anything should take
 
 
 def connect(server: LoopbackServer) -> http.client.HTTPConnection:
@@ -56,7 +56,7 @@ def get(server: LoopbackServer, path: str, key: str = "") -> tuple[int, Any]:
 
 
 def raw(server: LoopbackServer) -> socket.socket:
-    """A bare connection on which a chat request has been sent."""
+    """A plain connection on which a chat request has been sent."""
     host, port = server.base_url.split("/")[2].split(":")
     line = socket.create_connection((host, int(port)), timeout=LONG)
     body = json.dumps(ASKED).encode()
@@ -66,7 +66,7 @@ def raw(server: LoopbackServer) -> socket.socket:
 
 
 def everything(line: socket.socket) -> list[bytes]:
-    """What arrives until the end, piece by piece."""
+    """The received chunks until the end of the stream."""
     pieces = []
     while piece := line.recv(1 << 16):
         pieces.append(piece)
@@ -74,7 +74,7 @@ def everything(line: socket.socket) -> list[bytes]:
 
 
 def test_it_loads_little_but_the_standard_library() -> None:
-    """Benchmarks measure a client beside it: the server must not bring that client's libraries along."""
+    """Benchmarks measure a client next to it, so the server must not import the client's libraries."""
     code = "import sys; old = set(sys.modules); import agentbench_testing.chat_server; print(*(set(sys.modules) - old))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     roots = {name.partition(".")[0] for name in done.stdout.split()}
@@ -119,7 +119,7 @@ def test_many_at_once() -> None:
     together = threading.Barrier(60)
 
     def meet(_request: Mapping[str, Any], _seen: Seen) -> Reply:
-        together.wait(LONG)  # nobody is answered before all have come
+        together.wait(LONG)  # no reply before all requests have arrived
         return answer("hi")
 
     statuses: list[int] = []
@@ -383,7 +383,7 @@ def test_drip() -> None:
         line.close()
         assert header.startswith(b"HTTP/1.1 200")
         assert body == b'"abcdefgh"'
-        assert took >= 5 * 0.02  # from below only: this machine may be slow
+        assert took >= 5 * 0.02  # no upper bound, since the machine may be slow
 
 
 def test_drip_of_the_header() -> None:

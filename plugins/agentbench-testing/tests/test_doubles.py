@@ -1,4 +1,4 @@
-"""A check that cannot fail proves nothing: each one is run on a sandbox that is broken in just its respect."""
+"""Each check of sandboxes fails on a sandbox that is broken in that respect."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ DOUBLES: dict[str, type] = {
     for check, double in runpy.run_path(str(path))["DOUBLES"].items()
 }
 INSTALLS = "test_what_setup_installs_is_in_every_start"
-"""The one check that needs a virtual environment: without one it would install beside the tests."""
+"""The only check that needs a virtual environment: it would otherwise install into that of the tests."""
 
 
 @pytest.fixture
 def stage_of(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
-    """Gives the stage of a check on doubles around ``local``, with little patience."""
+    """Makes the stage of a check on doubles around ``local``, with short timeouts."""
     made: list[LocalProvider] = []
     with pytest.MonkeyPatch.context() as patched:
 
         def stage(double: type, *, light: bool) -> Stage:
-            if light:  # a virtual environment costs most of a second
+            if light:  # creating a virtual environment takes most of a second
                 patched.setattr(Preparation, "_make_venv", lambda _: None)
 
             class OnDoubles(IsolatedSandboxConformance):
@@ -65,7 +65,7 @@ def ready(
             stage = stack.enter_context(stage_of(double, light=check != INSTALLS).open())
             known: dict[str, Any] = {"stage": stage, "tmp_path": tmp_path, "monkeypatch": monkeypatch}
             if check != INSTALLS:
-                known["shared"] = stage.shared  # already here: that it can be made is not what is in doubt
+                known["shared"] = stage.shared  # created here, so that its creation cannot fail the check
             method = getattr(stage.hooks(), check)
             return partial(method, **{name: known[name] for name in inspect.signature(method).parameters})
 
@@ -74,8 +74,8 @@ def ready(
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_each_check_fails_on_its_double(check: str, ready: Callable[[str, type], Callable[[], None]]) -> None:
-    """It fails by what it asserts, or because the sandbox refuses to work."""
-    assert check in DOUBLES, f"there is no double for {check}"
+    """The failure is an assertion of the check, or an error of the sandbox."""
+    assert check in DOUBLES, f"no double for {check}"
     run = ready(check, DOUBLES[check])
     with pytest.raises((AssertionError, pytest.fail.Exception, AgentBenchError)):
         run()
@@ -90,28 +90,28 @@ def test_each_check_fails_on_its_double(check: str, ready: Callable[[str, type],
     ],
 )
 def test_a_double_that_is_not_broken(check: str, ready: Callable[[str, type], Callable[[], None]]) -> None:
-    """It passes: whatever a double hands on arrives, so that checks fail by what is broken in it."""
+    """It passes, so a double fails a check only because of what is broken in it."""
     ready(check, SandboxDouble)()
 
 
 def test_every_double_has_a_check() -> None:
-    """None is left over from a check that has another name now."""
+    """No double remains of a check that was renamed or removed."""
     assert sorted(DOUBLES) == CHECKS
 
 
 def test_there_are_as_many_checks_as_were_written() -> None:
-    """Two rooms with one name would lose a check silently."""
+    """A second check of the same name would silently replace the first."""
     written = [name for kind in IsolatedSandboxConformance.__mro__ for name in vars(kind) if name.startswith("test_")]
     assert sorted(written) == CHECKS
     assert sum(hasattr(SandboxConformance, name) for name in CHECKS) >= 40
 
 
 def test_every_check_says_what_is_asked_for() -> None:
-    """The kit is read by plugin authors."""
+    """Plugin authors read these docstrings."""
     assert [check for check in CHECKS if not getattr(IsolatedSandboxConformance, check).__doc__] == []
 
 
 def test_a_class_without_a_provider_says_so() -> None:
-    """Who forgets the only hook that must be given hears its name."""
+    """The error names the required hook."""
     with pytest.raises(NotImplementedError, match="SandboxConformance must define how its provider is created"):
         SandboxConformance.make_provider()

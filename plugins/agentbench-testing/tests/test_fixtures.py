@@ -1,4 +1,4 @@
-"""What the kit gives to tests of plugins: tasks that are fair, the command, time, and what a reporter was given."""
+"""The kit's fixtures and helpers for tests of plugins: tasks, the command, fake time, and a recording reporter."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from agentbench_testing import (
 
 
 def passed(place: Path) -> dict[str, bool]:
-    """By task, what the records of the runs below a directory say."""
+    """Whether each task passed, according to the runs below a directory."""
     runs = [open_run(path) for path in (place / "artifacts/runs").iterdir()]
     return {record.task_id: record.result.passed for run in runs for record in run.records()}
 
 
 @pytest.mark.parametrize("python", [False, True])
 def test_tasks_are_fair(python: bool, make_task: MakeTask, run_agentbench: RunAgentbench, tmp_path: Path) -> None:
-    """Both kinds: the bug is there before the reference solution, and not after it."""
+    """Both kinds of task have the bug before the reference solution, and not after it."""
     make_task(python=python)
     checked = run_agentbench("validate-tasks", "--suite", "mini", "--sandbox", "local")
     assert checked.code == 0, checked.out + checked.err
@@ -43,7 +43,7 @@ def test_tasks_are_fair(python: bool, make_task: MakeTask, run_agentbench: RunAg
 
 
 def test_a_task_may_be_another(make_task: MakeTask) -> None:
-    """Files, hidden tests, patch, sections: what is not named stays."""
+    """Files, hidden tests, patch and sections can be replaced; everything else keeps its default."""
     directory = make_task(
         "two",
         files={"src/a.txt": "a\n"},
@@ -70,7 +70,7 @@ def test_a_task_may_be_another(make_task: MakeTask) -> None:
 def test_a_suite_by_the_command(
     make_suite: MakeSuite, run_agentbench: RunAgentbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Started where the tasks are, with plugins that are switched off here; the lower control passes none of them."""
+    """It runs in the directory of the tasks, with all plugins enabled; the no-op agent passes no task."""
     monkeypatch.setenv("AGENTBENCH_DISABLE_PLUGINS", "core")
     monkeypatch.chdir("/")
     directory = make_suite(("b", "a"))
@@ -95,7 +95,7 @@ def test_it(make_task: MakeTask, make_suite, run_agentbench: RunAgentbench, tmp_
 
 
 def test_as_an_author_has_them(tmp_path: Path) -> None:
-    """By the one line in a conftest.py, where every warning is an error."""
+    """One line in a conftest.py provides them, also if warnings are errors."""
     (tmp_path / "conftest.py").write_text(OWN_CONFTEST)
     (tmp_path / "test_own.py").write_text(OWN_TEST)
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "test_own.py"]
@@ -107,7 +107,7 @@ def test_as_an_author_has_them(tmp_path: Path) -> None:
 
 
 def test_a_deadline_by_a_fake_clock() -> None:
-    """Nobody waits, and nothing passes by itself; deadlines within follow."""
+    """Time passes only by ``advance``, also for nested deadlines."""
     clock = FakeClock()
     deadline = clock.deadline(60.0)
     within = deadline.within(10.0)
@@ -122,7 +122,7 @@ def test_a_deadline_by_a_fake_clock() -> None:
 
 @given(st.lists(st.floats(min_value=0, max_value=1e6), max_size=20))
 def test_a_fake_clock_never_runs_backwards(steps: list[float]) -> None:
-    """As no monotonic clock does."""
+    """Like any monotonic clock."""
     clock, before = FakeClock(), 0.0
     for step in steps:
         clock.advance(step)
@@ -135,7 +135,7 @@ def test_a_fake_clock_never_runs_backwards(steps: list[float]) -> None:
 
 
 def test_an_attempt_by_a_fake_clock() -> None:
-    """An agent that looks at the time sees what the clock says, and its calls end when time is over."""
+    """An agent sees the fake time, and its calls end at the fake deadline."""
     clock = FakeClock()
 
     def hurry(context: AttemptContext) -> AgentResult:
@@ -152,7 +152,7 @@ def test_an_attempt_by_a_fake_clock() -> None:
 
 
 def test_a_command_ends_when_the_clock_is_put_past_its_deadline() -> None:
-    """It takes real time, and the deadline is asked again and again."""
+    """The sandbox checks the deadline repeatedly in real time."""
     clock = FakeClock()
     with make_context(seconds=600.0, clock=clock) as attempt:
         timer = threading.Timer(0.2, clock.advance, [600.0])
@@ -166,7 +166,7 @@ def test_a_command_ends_when_the_clock_is_put_past_its_deadline() -> None:
 
 
 def test_what_a_reporter_was_given(tmp_path: Path) -> None:
-    """Also when the run directory is there no more."""
+    """Also after records were deleted from the run directory."""
     reporter = RecordingReporter()
     with pytest.raises(AssertionError, match="no report was requested"):
         assert reporter.records

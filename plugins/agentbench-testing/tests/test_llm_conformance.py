@@ -1,4 +1,4 @@
-"""The checks of providers of models: each fails on a provider that is broken in its respect, and only there."""
+"""Each check of model providers fails on a provider that is broken in that respect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHECKS = sorted(name for name in dir(RemoteLLMConformance) if name.startswith("t
 
 
 class TestScripted(LLMConformance):
-    """The scripted model of this kit does what every provider must do."""
+    """The scripted model of this kit passes the checks of all providers."""
 
     @classmethod
     @contextlib.contextmanager
@@ -29,13 +29,13 @@ class TestScripted(LLMConformance):
 
 
 TestCareful = BROKEN["on"](BROKEN["CarefulLLM"], RemoteLLMConformance.patience)
-"""The provider that the doubles are made from does all that one with a server must do."""
+"""The provider that the doubles derive from passes all checks."""
 
 
 @pytest.mark.parametrize(("check", "double"), [*((check, DOUBLES.get(check)) for check in CHECKS), *BROKEN["MORE"]])
 def test_each_check_fails_on_its_double(check: str, double: type | None) -> None:
-    """It fails by what it asserts, or by what the provider raises."""
-    assert double is not None, f"there is no double for {check}"
+    """The failure is an assertion of the check, or an exception of the provider."""
+    assert double is not None, f"no double for {check}"
     broken = BROKEN["on"](double)()
     with pytest.raises(
         (AssertionError, pytest.fail.Exception, AgentBenchError, TypeError, LookupError, OSError, RuntimeError)
@@ -44,24 +44,24 @@ def test_each_check_fails_on_its_double(check: str, double: type | None) -> None
 
 
 def test_every_double_has_a_check() -> None:
-    """None is left over from a check that has another name now."""
+    """No double remains of a check that was renamed or removed."""
     assert sorted(DOUBLES) == CHECKS
 
 
 def test_there_are_as_many_checks_as_were_written() -> None:
-    """Two rooms with one name would lose a check silently."""
+    """A second check of the same name would silently replace the first."""
     written = [name for kind in RemoteLLMConformance.__mro__ for name in vars(kind) if name.startswith("test_")]
     assert sorted(written) == CHECKS
     assert sum(hasattr(LLMConformance, name) for name in CHECKS) >= 20
 
 
 def test_every_check_says_what_is_asked_for() -> None:
-    """The kit is read by plugin authors."""
+    """Plugin authors read these docstrings."""
     assert [check for check in CHECKS if not getattr(RemoteLLMConformance, check).__doc__] == []
 
 
 def test_classes_without_hooks_say_so() -> None:
-    """Who forgets the hook that must be given hears its name, and no check is skipped for it."""
+    """The error names the required hook, and no check is skipped."""
     with pytest.raises(
         NotImplementedError, match="LLMConformance must define how its provider returns scripted responses"
     ):

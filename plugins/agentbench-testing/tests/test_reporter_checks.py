@@ -1,4 +1,4 @@
-"""The checks of reporters: each fails on a reporter that is broken in its respect."""
+"""Each check of reporters fails on a reporter that is broken in that respect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DOUBLES = BROKEN["DOUBLES"]
 CHECKS = sorted(name for name in dir(ReporterConformance) if name.startswith("test_"))
 
 TestPages = BROKEN["on"](BROKEN["Pages"])
-"""The reporter that the doubles are made from does what every reporter must do."""
+"""The reporter that the doubles derive from passes all checks."""
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +36,8 @@ def test_each_check_fails_on_its_double(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """It fails by what it asserts; one that is asked for every kind of run fails on some."""
-    assert double is not None, f"there is no double for {check}"
+    """The failure is an assertion of the check; a check with several kinds of runs fails for some."""
+    assert double is not None, f"no double for {check}"
     checks = BROKEN["on"](double)()
     given = {"monkeypatch": monkeypatch, "capfd": capfd, "stage": Stage(tmp_path, checks.make_reporter)}
     method = getattr(checks, check)
@@ -52,12 +52,12 @@ def test_each_check_fails_on_its_double(
 
 
 def test_every_double_has_a_check() -> None:
-    """None is left over from a check that has another name now."""
+    """No double remains of a check that was renamed or removed."""
     assert sorted(DOUBLES) == CHECKS
 
 
 def test_every_check_says_what_is_asked_for() -> None:
-    """The kit is read by plugin authors."""
+    """Plugin authors read these docstrings."""
     assert [check for check in CHECKS if not getattr(ReporterConformance, check).__doc__] == []
 
 

@@ -1,4 +1,4 @@
-"""The files of a new plugin: names that everybody accepts, and all of it or nothing."""
+"""The files of a new plugin: names that are valid everywhere, and no partial output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentbench_testing.authoring.scaffold import plugin_names, write_plugin
 
 
 def test_a_module_that_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a distribution of another name."""
+    """The module belongs to a distribution of another name."""
     (tmp_path / "agentbench_mine.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(InputError, match="a module agentbench_mine already exists in this environment"):
@@ -26,7 +26,7 @@ def test_a_module_that_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk is full at the third file: no directory is left, neither the plugin's nor another one."""
+    """If the disk is full at the third file, neither the plugin's nor another directory remains."""
     written = []
     really = Path.write_text
 
@@ -36,13 +36,13 @@ def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return really(path, text, **more)
 
-    place = tmp_path / "place"
-    place.mkdir()
+    parent = tmp_path / "place"
+    parent.mkdir()
     monkeypatch.setattr(Path, "write_text", write)
     with pytest.raises(InputError, match="No space left on device"):
-        write_plugin(place, "mine", "reporter")
-    assert written[0].is_relative_to(place)
-    assert list(place.iterdir()) == []
+        write_plugin(parent, "mine", "reporter")
+    assert written[0].is_relative_to(parent)
+    assert list(parent.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_names(said: str, component: str, distribution: str, module: str) -> None:
-    """Users say the component's name as it is; pip's and Python's follow from it."""
+    """The distribution and module names follow from the component's name."""
     names = plugin_names(said)
     assert (names.component, names.distribution, names.module) == (component, distribution, module)
 
 
 @given(some.text() | some.from_regex(r"(agentbench[-_])?[A-Za-z0-9._-]{1,70}", fullmatch=True))
 def test_any_text_is_a_name_or_is_refused(text: str) -> None:
-    """What is accepted, everybody accepts: pip, Python, the registry. What is refused comes with one that is not."""
+    """Accepted names are valid for pip, Python and the registry. The error for others suggests a valid one."""
     try:
         names = plugin_names(text)
     except InputError as error:

@@ -1,4 +1,4 @@
-"""The checks of scorers: each fails on a scorer that is broken in its respect."""
+"""Each check of scorers fails on a scorer that is broken in that respect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DOUBLES = BROKEN["DOUBLES"]
 CHECKS = sorted(name for name in dir(ScorerConformance) if name.startswith("test_"))
 
 TestCareful = BROKEN["on"](BROKEN["Careful"])
-"""The scorer that the doubles are made from does what every scorer must do."""
+"""The scorer that the doubles derive from passes all checks."""
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +32,8 @@ def workbench() -> Iterator[Workbench]:
 def test_each_check_fails_on_its_double(
     check: str, double: type | None, workbench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It fails by what it asserts."""
-    assert double is not None, f"there is no double for {check}"
+    """The failure is an assertion of the check."""
+    assert double is not None, f"no double for {check}"
     checks = BROKEN["on"](double)
     given = {"stage": ScorerStage(workbench, checks), "tmp_path": tmp_path, "monkeypatch": monkeypatch}
     method = getattr(checks(), check)
@@ -42,18 +42,18 @@ def test_each_check_fails_on_its_double(
 
 
 def test_every_double_has_a_check() -> None:
-    """None is left over from a check that has another name now."""
+    """No double remains of a check that was renamed or removed."""
     assert sorted(DOUBLES) == CHECKS
 
 
 def test_there_are_as_many_checks_as_were_written() -> None:
-    """Two rooms with one name would lose a check silently."""
+    """A second check of the same name would silently replace the first."""
     written = [name for kind in ScorerConformance.__mro__ for name in vars(kind) if name.startswith("test_")]
     assert sorted(written) == CHECKS
 
 
 def test_every_check_says_what_is_asked_for() -> None:
-    """The kit is read by plugin authors."""
+    """Plugin authors read these docstrings."""
     assert [check for check in CHECKS if not getattr(ScorerConformance, check).__doc__] == []
 
 

@@ -1,4 +1,4 @@
-"""The doubles for authors of agents and of providers of models do what they say."""
+"""The doubles for authors of agents and of model providers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PATCH = ToolCall(tool="apply_patch", arguments={"unified_diff": FIX})
 
 
 def test_every_kind_of_answer() -> None:
-    """Completions, words, calls, functions of the request, and functions that give one of these."""
+    """Completions, text, calls, functions of the request, and functions that return one of these."""
     script = Script(
         [
             says("as it is", finish="length", model="other", usage=Usage(prompt_tokens=7)),
@@ -73,7 +73,7 @@ def test_every_kind_of_answer() -> None:
 
 
 def test_a_script_that_is_over() -> None:
-    """Says so; one that is a function or endless never is."""
+    """A script that ends raises an error; functions and endless iterators never end."""
     with pytest.raises(LLMError, match="no response for request 1"):
         Script([]).answer(ASKED)
     for endless in (Script(lambda _: "does not end"), Script(itertools.repeat("does not end"))):
@@ -81,7 +81,7 @@ def test_a_script_that_is_over() -> None:
 
 
 def test_what_a_script_raises() -> None:
-    """Comes as it is; the next answer is the next one. Anything else is a mistake in the script."""
+    """Exceptions are raised unchanged, and the script goes on; other objects are a ``TypeError``."""
     error = LLMError("out of order")
     script = Script([error, "words", 3])  # type: ignore[list-item]
     with pytest.raises(LLMError) as caught:
@@ -93,7 +93,7 @@ def test_what_a_script_raises() -> None:
 
 
 def test_a_scripted_failure_is_told() -> None:
-    """As the contract has it: the exchange has failed, then LLMError."""
+    """The failed exchange is reported before ``LLMError`` is raised, as the contract requires."""
     call = CallDouble()
     llm = ScriptedLLM([LLMError("out of order", stops_run=True)])
     with pytest.raises(LLMError) as caught:
@@ -106,7 +106,7 @@ def test_a_scripted_failure_is_told() -> None:
 
 
 def test_what_a_call_is_told() -> None:
-    """In order, with who calls; time is given back."""
+    """Reports are recorded in order, and reported waits extend the deadline."""
     deadline = Deadline(10.0)
     heard: list[str] = []
     call = CallDouble(deadline=deadline, task_id="one", repeat=2, listen=lambda told: heard.append(told.what))
@@ -121,7 +121,7 @@ def test_what_a_call_is_told() -> None:
 
 
 def test_exchanges_that_must_not_be_sent() -> None:
-    """After so many, and when the deadline has ended."""
+    """After a number of exchanges, and after the deadline has ended."""
     with pytest.raises(BudgetExceeded, match="too dear"):
         CallDouble(exchanges=1, refusal=BudgetExceeded("too dear")).start_exchange()
     call = CallDouble()
@@ -132,7 +132,7 @@ def test_exchanges_that_must_not_be_sent() -> None:
 
 
 def test_a_scripted_model_pays_and_overflows() -> None:
-    """Tokens count; a request beyond the window takes no answer from the script; time and budget end it."""
+    """Tokens count, a request beyond the window consumes no response, and deadline and budget end calls."""
     with make_context(["one", "two"], facts=ModelFacts(context_tokens=100), max_tokens=1000) as double:
         model = double.context.llm
         assert model is not None
@@ -146,7 +146,7 @@ def test_a_scripted_model_pays_and_overflows() -> None:
         assert double.requests == [long, ASKED]
         with pytest.raises(DeadlineExceeded):
             model.complete(ASKED, Deadline(0.0))
-        ends = [double.trace.end]  # a deadline of the agent's own is no end
+        ends = [double.trace.end]  # the agent's own deadline does not end the attempt
         double.budget.end(BudgetExceeded("all tokens are used up"))
         with pytest.raises(BudgetExceeded):
             model.complete(ASKED)
@@ -156,7 +156,7 @@ def test_a_scripted_model_pays_and_overflows() -> None:
 
 
 def test_a_context_is_a_real_attempt() -> None:
-    """The harness's tools over files that are there, a command that fails and can be mended, steps, events."""
+    """It has the harness's tools on real files, a failing command that can be fixed, steps and events."""
     with make_context(max_steps=3) as double:
         context = double.context
         assert context.llm is None
@@ -190,7 +190,7 @@ def test_a_context_is_a_real_attempt() -> None:
 
 
 def test_files_and_tools_of_ones_own() -> None:
-    """Bytes too; each context begins with what was given."""
+    """Files may be bytes, and every context starts with the given files."""
     for _ in range(2):
         with make_context(
             files={"a/b.bin": b"\0\xff", "c.txt": "text"},
@@ -207,7 +207,7 @@ def test_files_and_tools_of_ones_own() -> None:
 
 
 def test_sub_agents() -> None:
-    """A share of the budget that counts in both, some of the tools, the same model, an event."""
+    """A sub-agent has a share of the parent's budget, some of the tools, the same model, and an event."""
     with make_context(["for the child", "for the parent"], max_steps=10) as double:
         child = double.context.delegate(SubAgentRequest(role="searcher", tools=["read_file"], max_steps=1))
         assert child.llm is not None
@@ -215,7 +215,7 @@ def test_sub_agents() -> None:
         assert child.tools.call(READ).ok
         with pytest.raises(BudgetExceeded):
             child.tools.call(READ)
-        assert double.trace.end is None  # it was the child's own share
+        assert double.trace.end is None  # only the child's share is used up
         assert double.context.budget.left == "9 steps"
         assert double.budget.tokens == child.budget.tokens > 0
         assert len(double.trace.exchanged) == 3
@@ -228,7 +228,7 @@ def test_sub_agents() -> None:
 
 @pytest.mark.parametrize("reason", [BudgetExceeded("x"), DeadlineExceeded("x"), Interrupted("x")])
 def test_ending_an_attempt(reason: AttemptStop) -> None:
-    """At a call of one's choice; what is called after it is known."""
+    """It ends at a chosen call, and later calls are recorded."""
     with make_context(["words"], on_call=lambda it, number: it.end(reason) if number == 2 else None) as double:
         model = double.context.llm
         assert model is not None
@@ -243,7 +243,7 @@ def test_ending_an_attempt(reason: AttemptStop) -> None:
 
 
 def test_a_context_for_threads() -> None:
-    """Calls of several threads are all written down."""
+    """Calls from several threads are all recorded."""
     with make_context(lambda _: "yes", max_steps=None) as double:
         threads = [threading.Thread(target=_ask, args=(double.context,)) for _ in range(8)]
         for thread in threads:

@@ -1,4 +1,4 @@
-"""What this distribution brings to the command line: a plugin to begin with, and a look at it."""
+"""The commands of this distribution: creating a plugin, and checking it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentbench_testing import RunAgentbench
 
 
 def test_it_is_well(run_agentbench: RunAgentbench) -> None:
-    """By its own check: importing it imports nothing heavy, for it is imported by every command."""
+    """Its own check passes: every command imports it, so the import must load nothing heavy."""
     done = run_agentbench("plugins", "check", "testing")
     assert (done.code, done.err) == (0, "")
     assert "imports cleanly: nothing heavy, no output" in done.out
@@ -18,7 +18,7 @@ def test_it_is_well(run_agentbench: RunAgentbench) -> None:
 
 
 def test_a_new_plugin_is_looked_at(run_agentbench: RunAgentbench, tmp_path: Path) -> None:
-    """Made here, and found by an entry point as an installed one would be."""
+    """Created here, and found by an entry point like an installed plugin."""
     made = run_agentbench("plugins", "new", "my-fixer", "--kind", "agent")
     assert (made.code, made.err) == (0, "")
     site = tmp_path / "agentbench-my-fixer/src"

@@ -1,4 +1,4 @@
-"""The checks of tools: each fails on a tool that is broken in its respect."""
+"""Each check of tools fails on a tool that is broken in that respect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DOUBLES = BROKEN["DOUBLES"]
 CHECKS = sorted(name for name in dir(ToolConformance) if name.startswith("test_"))
 
 TestPeek = BROKEN["on"](BROKEN["Peek"], ToolConformance.patience)
-"""The tools that the doubles are made from do what every tool must do."""
+"""The tools that the doubles derive from pass all checks."""
 TestPut = BROKEN["on"](BROKEN["Put"], ToolConformance.patience)
 TestShell = BROKEN["on"](BROKEN["Shell"], ToolConformance.patience)
 
@@ -32,31 +32,31 @@ def workbench() -> Iterator[Workbench]:
 
 @pytest.mark.parametrize(("check", "double"), [*((check, DOUBLES.get(check)) for check in CHECKS), *BROKEN["MORE"]])
 def test_each_check_fails_on_its_double(check: str, double: type | None, workbench: Workbench) -> None:
-    """It fails by what it asserts."""
-    assert double is not None, f"there is no double for {check}"
+    """The failure is an assertion of the check."""
+    assert double is not None, f"no double for {check}"
     method = getattr(BROKEN["on"](double)(), check)
     with pytest.raises(AssertionError):
         method(*([workbench] if "workbench" in inspect.signature(method).parameters else []))
 
 
 def test_every_double_has_a_check() -> None:
-    """None is left over from a check that has another name now."""
+    """No double remains of a check that was renamed or removed."""
     assert sorted(DOUBLES) == CHECKS
 
 
 def test_there_are_as_many_checks_as_were_written() -> None:
-    """Two rooms with one name would lose a check silently."""
+    """A second check of the same name would silently replace the first."""
     written = [name for kind in ToolConformance.__mro__ for name in vars(kind) if name.startswith("test_")]
     assert sorted(written) == CHECKS
 
 
 def test_every_check_says_what_is_asked_for() -> None:
-    """The kit is read by plugin authors."""
+    """Plugin authors read these docstrings."""
     assert [check for check in CHECKS if not getattr(ToolConformance, check).__doc__] == []
 
 
 def test_classes_without_hooks_say_so() -> None:
-    """Who forgets a hook that must be given hears its name."""
+    """The error names the required hook."""
     with pytest.raises(NotImplementedError, match="ToolConformance must define how its tool is created"):
         ToolConformance.make_tool()
     with pytest.raises(NotImplementedError, match="ToolConformance must define arguments"):
@@ -91,7 +91,7 @@ SCHEMA = {
     ],
 )
 def test_what_fits_a_schema(value: Any, good: bool) -> None:
-    """As JSON Schema has it; booleans are no numbers."""
+    """As in JSON Schema; booleans are not numbers."""
     assert fits(value, SCHEMA) == good
 
 
@@ -104,6 +104,6 @@ JSON = some.recursive(
 
 @given(JSON)
 def test_an_empty_schema_takes_everything(value: Any) -> None:
-    """And nothing is a misfit for it."""
+    """Nothing violates an empty schema."""
     assert fits(value, {})
     assert list(invalid_values({})) == []

@@ -1,4 +1,4 @@
-"""The checks of agents that wrap a program: each fails on one that is broken in its respect, in whatever sandbox."""
+"""Each check of agents that wrap a program fails on an agent that is broken in that respect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOUBLES = BROKEN["DOUBLES"]
 CHECKS = sorted(name for name in dir(WrappedAgentConformance) if name.startswith("test_"))
 
 TestCareful = BROKEN["on"](BROKEN["CarefulWrapper"])
-"""The agent that the doubles are made from does what every agent that wraps a program must do."""
+"""The agent that the doubles derive from passes all checks."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def workbench() -> Iterator[Workbench]:
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_each_check_fails_on_its_double(check: str, workbench: Workbench, capfd: pytest.CaptureFixture[str]) -> None:
-    """It fails by what it asserts."""
+    """The failure is an assertion of the check."""
     known: dict[str, Any] = {"workbench": workbench, "capfd": capfd}
     method = getattr(BROKEN["on"](DOUBLES[check])(), check)
     with pytest.raises(AssertionError):
@@ -36,6 +36,6 @@ def test_each_check_fails_on_its_double(check: str, workbench: Workbench, capfd:
 
 
 def test_a_class_without_an_agent_says_so() -> None:
-    """Who forgets the only hook that must be given hears its name."""
+    """The error names the required hook."""
     with pytest.raises(NotImplementedError, match="WrappedAgentConformance must define how an agent"):
         WrappedAgentConformance.make_agent()
