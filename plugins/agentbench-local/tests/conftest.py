@@ -1,4 +1,4 @@
-"""What the tests of the sandbox ``local`` share. Processes here are real."""
+"""Fixtures of the sandbox ``local``. They start real processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agentbench_testing import RecordingLog
 from agentbench_testing.fixtures import make_task as make_task, run_agentbench as run_agentbench
 
 SOON = 60.0
-"""Seconds that are much more than anything here takes, on the slowest machine."""
+"""Seconds: much longer than anything here takes, even on a slow machine."""
 
 Make = Callable[..., LocalEnvironment]
 SpecOf = Callable[..., EnvironmentSpec]
@@ -31,7 +31,7 @@ SpecOf = Callable[..., EnvironmentSpec]
 
 @attrs.frozen
 class Mark:
-    """A variable that tells the processes of one test from all others."""
+    """A variable that identifies the processes of one test."""
 
     value: str = attrs.field(factory=lambda: secrets.token_hex(8))
 
@@ -40,7 +40,7 @@ class Mark:
         return {"AGENTBENCH_TEST_MARK": self.value}
 
     def alive(self) -> list[int]:
-        """The processes that carry it."""
+        """The processes that have it."""
         wanted = f"AGENTBENCH_TEST_MARK={self.value}".encode()
         found = []
         for place in Path("/proc").iterdir():
@@ -52,7 +52,7 @@ class Mark:
         return found
 
     def wait_for(self, count: int) -> None:
-        """Wait until so many live."""
+        """Wait until this number of processes is alive."""
         give_up_at = time.monotonic() + SOON
         while len(self.alive()) != count:
             assert time.monotonic() < give_up_at, f"{len(self.alive())} processes instead of {count}"
@@ -70,7 +70,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def until() -> Until:
-    """Makes a deadline that is over once some files exist, and not before: a command may be slow to come so far."""
+    """Makes a deadline that expires once some files exist, however slow the command is."""
     return lambda *signs: Deadline(SOON, clock=lambda: SOON if all(sign.exists() for sign in signs) else 0.0)
 
 
@@ -86,7 +86,7 @@ def log() -> RecordingLog:
 
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory for temporary files, of this test only: nobody else's are swept."""
+    """A directory for temporary files of this test only, so that no others are swept."""
     directory = tmp_path / "temporary"
     directory.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(directory))
@@ -98,7 +98,7 @@ def provider(scratch: Path) -> Iterator[LocalProvider]:
     provider = LocalProvider(LocalOptions())
     yield provider
     provider.close()
-    assert not list(scratch.iterdir()), "a provider must leave nothing behind"
+    assert not list(scratch.iterdir()), "the provider left files behind"
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def spec_of_fixture() -> SpecOf:
 
 
 def spec_of(*commands: str, capture: tuple[str, ...] = (), **settings: Any) -> EnvironmentSpec:
-    """A spec for whatever Python runs the tests."""
+    """A spec for the Python that runs the tests."""
     settings.setdefault("python", ".".join(platform.python_version_tuple()[:2]))
     return EnvironmentSpec(
         commit="0" * 40,

@@ -1,4 +1,4 @@
-"""The sandbox ``local`` does what every sandbox must do."""
+"""The conformance kit for sandboxes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentbench_testing import SandboxConformance
 
 
 class TestLocal(SandboxConformance):
-    """No capabilities: nothing is isolated."""
+    """Without capabilities, since nothing is isolated."""
 
     @classmethod
     def make_provider(cls) -> SandboxProvider:

@@ -1,4 +1,4 @@
-"""What a command sees, and what comes of it."""
+"""What a command sees, and its result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentbench_local.process import Capture, Supervision
 from agentbench_local.sandbox import LocalSandbox
 
 Make = Until = Any
-"""Of conftest.py, which test modules cannot import."""
+"""Types from conftest.py, which test modules cannot import."""
 SOON = 60.0
 
 
@@ -36,36 +36,36 @@ SOON = 60.0
     ],
 )
 def test_exit_codes(sandbox: LocalSandbox, command: str | list[str], code: int) -> None:
-    """They come from the kernel, and 128 + n stands for signal n."""
+    """They come from the kernel; 128 + n is signal n."""
     result = sandbox.exec(command, deadline=Deadline(SOON))
     assert (code, False) == (result.exit_code, result.timed_out)
     assert result.ok == (code == 0)
 
 
 def test_streams_are_kept_apart(sandbox: LocalSandbox) -> None:
-    """Each stream as it is, byte by byte."""
+    """Each stream is captured byte for byte."""
     result = sandbox.exec(r"printf 'a\377\000b'; printf 'error' >&2", deadline=Deadline(SOON))
     assert (result.stdout.data, result.stderr.data) == (b"a\xff\x00b", b"error")
 
 
 def test_standard_input_is_empty(sandbox: LocalSandbox) -> None:
-    """A command that reads gets the end of the file instead of waiting."""
+    """A command that reads gets the end of file instead of waiting."""
     result = sandbox.exec("cat; read line || echo empty", deadline=Deadline(SOON))
     assert result.stdout.text == "empty\n"
 
 
 def test_a_command_that_closes_its_output_runs_on(sandbox: LocalSandbox) -> None:
-    """Its exit code counts, not the end of its output."""
+    """The command ends with its process, not with its output."""
     result = sandbox.exec("exec >&- 2>&-; sleep 0.1; exit 9", deadline=Deadline(SOON))
     assert result.exit_code == 9
 
 
 def test_signals_are_as_after_a_login(sandbox: LocalSandbox) -> None:
-    """Python ignores SIGPIPE; a shell pipeline of the task must not inherit that."""
+    """Python ignores SIGPIPE; the task's shell pipelines must not inherit that."""
     result = sandbox.exec("yes | head -n 1; grep -E 'Sig(Ign|Blk)' /proc/self/status", deadline=Deadline(SOON))
     first, *masks = result.stdout.text.splitlines()
     assert first == "y"
-    # Signals 32 and 33 are the C library's own: no program can set them, and whoever started us may ignore them.
+    # Signals 32 and 33 belong to the C library: programs cannot set them, and our parent process may ignore them.
     own = 1 << 31 | 1 << 32
     assert [int(mask.split("\t")[1], 16) & ~own for mask in masks] == [0, 0]
 
@@ -76,11 +76,11 @@ def test_no_descriptor_is_inherited(sandbox: LocalSandbox) -> None:
         [sys.executable, "-c", "import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))"],
         deadline=Deadline(SOON),
     )
-    assert result.stdout.text == "[0, 1, 2, 3]\n"  # 3 is the listing itself
+    assert result.stdout.text == "[0, 1, 2, 3]\n"  # 3 is the descriptor of the listing
 
 
 def test_fifty_megabytes_are_capped(sandbox: LocalSandbox) -> None:
-    """Head and tail stay, the rest is counted."""
+    """Head and tail are kept, and the omitted bytes are counted."""
     size = 50_000_000
     result = sandbox.exec(f"printf start; head -c {size} /dev/zero; printf end", deadline=Deadline(SOON))
     out = result.stdout
@@ -112,7 +112,7 @@ def _memory_peak_kb() -> int:
 @pytest.mark.parametrize("length", [0, 1, 9, 10, 11, 19, 20, 21, 1000])
 @pytest.mark.parametrize("chunk", [1, 7, 64])
 def test_capture_keeps_head_and_tail(length: int, chunk: int) -> None:
-    """For every length around the cap, in whatever pieces it comes."""
+    """For lengths around the cap, and any chunk size."""
     data = bytes(index % 251 for index in range(length))
     capture = Capture(cap=20)
     for start in range(0, length, chunk):
@@ -126,27 +126,27 @@ def test_capture_keeps_head_and_tail(length: int, chunk: int) -> None:
 
 
 def test_output_until_the_deadline_is_kept(sandbox: LocalSandbox, workspace: Path, until: Until) -> None:
-    """What was printed before the kill is evidence."""
+    """Output from before the kill is evidence."""
     result = sandbox.exec("echo so far; touch begun; sleep 600", deadline=until(workspace / "begun"))
     assert (result.timed_out, result.stdout.text) == (True, "so far\n")
 
 
 def test_no_time_left(sandbox: LocalSandbox, workspace: Path) -> None:
-    """Nothing is started any more."""
+    """The command is not started."""
     result = sandbox.exec("touch started", deadline=Deadline(0))
     assert (result.timed_out, result.exit_code) == (True, None)
     assert not (workspace / "started").exists()
 
 
 def test_a_deadline_that_was_extended(sandbox: LocalSandbox) -> None:
-    """Time that was given back counts for a command that runs."""
+    """A running command gets the added time."""
     deadline = Deadline(0.2)
     deadline.extend(SOON)
     assert sandbox.exec("sleep 0.4", deadline=deadline).exit_code == 0
 
 
 def test_an_interrupted_deadline_raises(sandbox: LocalSandbox) -> None:
-    """Only an end of time is a result; whoever stops the run gets his own reason back."""
+    """Only an expired deadline is a result; an interrupt is raised with its own reason."""
     deadline = Deadline(SOON)
     deadline.end(Interrupted("stop"))
     with pytest.raises(Interrupted, match="stop"):
@@ -154,7 +154,7 @@ def test_an_interrupted_deadline_raises(sandbox: LocalSandbox) -> None:
 
 
 def test_directory(sandbox: LocalSandbox, workspace: Path) -> None:
-    """The workspace, or a directory below it."""
+    """The workspace or a directory below it."""
     (workspace / "below").mkdir()
     assert f"{workspace}\n" == sandbox.exec("pwd", deadline=Deadline(SOON)).stdout.text
     assert f"{workspace}/below\n" == sandbox.exec("pwd", deadline=Deadline(SOON), cwd="below").stdout.text
@@ -165,7 +165,7 @@ def test_directory(sandbox: LocalSandbox, workspace: Path) -> None:
 
 
 def test_a_lost_workspace(make: Make, sandbox: LocalSandbox, workspace: Path) -> None:
-    """Whoever works there may have taken it away, and is told; before a fresh start it is broken machinery."""
+    """The agent may have removed it, so this is a tool error; before a fresh start it is a sandbox error."""
     workspace.rmdir()
     with pytest.raises(ToolError, match="workspace was removed"):
         sandbox.exec("true", deadline=Deadline(SOON))
@@ -174,7 +174,7 @@ def test_a_lost_workspace(make: Make, sandbox: LocalSandbox, workspace: Path) ->
 
 
 def test_a_long_command_and_large_variables(sandbox: LocalSandbox) -> None:
-    """Up to what the kernel takes; beyond that, a failed command and no broken machinery."""
+    """Up to the kernel's limit; beyond it, the command fails without a sandbox error."""
     word = "x" * 100_000
     result = sandbox.exec(f"echo {word} $V", deadline=Deadline(SOON), env={"V": word})
     assert f"{word} {word}\n" == result.stdout.text
@@ -182,7 +182,7 @@ def test_a_long_command_and_large_variables(sandbox: LocalSandbox) -> None:
 
 
 def test_descriptors_do_not_leak(sandbox: LocalSandbox) -> None:
-    """Forty commands later the harness holds as many as before."""
+    """Forty commands later, the harness has as many open as before."""
     sandbox.exec("true", deadline=Deadline(SOON))
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     for _ in range(40):
@@ -192,7 +192,7 @@ def test_descriptors_do_not_leak(sandbox: LocalSandbox) -> None:
 
 
 def test_the_server_may_die(sandbox: LocalSandbox) -> None:
-    """Somebody killed the process that forks supervisors: the next command starts another."""
+    """If the process that forks supervisors is killed, the next command starts another."""
     supervision: Supervision = sandbox._supervision
     assert sandbox.exec("true", deadline=Deadline(SOON)).exit_code == 0
     assert supervision._server is not None

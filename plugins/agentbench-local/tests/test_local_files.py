@@ -12,7 +12,7 @@ from agentbench_local.sandbox import LocalSandbox
 
 
 def test_reading(sandbox: LocalSandbox, workspace: Path) -> None:
-    """As many bytes as asked for at most."""
+    """At most ``limit`` bytes are read."""
     (workspace / "file").write_bytes(b"0123456789")
     assert sandbox.read_file("file", limit=4) == b"0123"
     assert sandbox.read_file("./file", limit=100) == b"0123456789"
@@ -21,7 +21,7 @@ def test_reading(sandbox: LocalSandbox, workspace: Path) -> None:
 
 @pytest.mark.parametrize("path", ["missing", "file/below", "bad\0name"])
 def test_reading_what_is_not_there(sandbox: LocalSandbox, workspace: Path, path: str) -> None:
-    """A refusal that an agent understands."""
+    """The error type is one that agents understand."""
     (workspace / "file").touch()
     with pytest.raises(ToolError) as caught:
         sandbox.read_file(path, limit=1)
@@ -29,7 +29,7 @@ def test_reading_what_is_not_there(sandbox: LocalSandbox, workspace: Path, path:
 
 
 def test_reading_what_is_not_a_file(sandbox: LocalSandbox, workspace: Path) -> None:
-    """Nothing that could block for ever."""
+    """Files that could block forever are refused."""
     os.mkfifo(workspace / "pipe")
     for path in (".", "pipe", "/dev/zero"):
         with pytest.raises(ToolError) as caught:
@@ -39,7 +39,7 @@ def test_reading_what_is_not_a_file(sandbox: LocalSandbox, workspace: Path) -> N
 
 @pytest.mark.parametrize("path", ["..", "../other", "a/../../other"])
 def test_relative_paths_stay_below(sandbox: LocalSandbox, path: str) -> None:
-    """Whoever means another place on this machine says so with an absolute path."""
+    """Other files on the host need an absolute path."""
     with pytest.raises(PathEscapeError):
         sandbox.read_file(path, limit=1)
     with pytest.raises(PathEscapeError):
@@ -47,7 +47,7 @@ def test_relative_paths_stay_below(sandbox: LocalSandbox, path: str) -> None:
 
 
 def test_writing(sandbox: LocalSandbox, workspace: Path) -> None:
-    """Makes directories; replaces as a whole; leaves no draft."""
+    """It creates directories, replaces the whole file, and leaves no temporary file."""
     sandbox.write_file("a/b/file", b"one")
     sandbox.write_file("a/b/file", b"two")
     assert (workspace / "a/b/file").read_bytes() == b"two"
@@ -55,7 +55,7 @@ def test_writing(sandbox: LocalSandbox, workspace: Path) -> None:
 
 
 def test_writing_keeps_the_mode_and_breaks_links(sandbox: LocalSandbox, workspace: Path) -> None:
-    """Another name of the same file does not change with it."""
+    """A hard link to the same file keeps the old content."""
     script = workspace / "script"
     script.write_text("old")
     script.chmod(0o751)
@@ -66,7 +66,7 @@ def test_writing_keeps_the_mode_and_breaks_links(sandbox: LocalSandbox, workspac
 
 
 def test_writing_where_it_cannot_be(sandbox: LocalSandbox, workspace: Path) -> None:
-    """A directory is not replaced, and a file has nothing below it."""
+    """Directories are not replaced, and nothing is created below a file."""
     (workspace / "directory").mkdir()
     (workspace / "file").touch()
     for path in ("directory", "file/below"):

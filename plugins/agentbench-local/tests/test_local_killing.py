@@ -1,4 +1,4 @@
-"""Nothing that a command started outlives its time: proven by looking for it."""
+"""No process of a command outlives the command or sandbox, verified by searching ``/proc``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentbench_core import Command, Deadline, Interrupted, SandboxError
 from agentbench_local.sandbox import LocalSandbox
 
 Make = Mark = Until = Any
-"""Of conftest.py, which test modules cannot import."""
+"""Types from conftest.py, which test modules cannot import."""
 SOON = 60.0
 FAMILY = """
 import os, signal, sys, time
@@ -31,7 +31,7 @@ def child(*, session=False, orphan=False):
 child(); child(session=True); child(orphan=True); child(session=True, orphan=True)
 print("ready", flush=True)
 """
-"""Children in every way to escape: own session, orphaned, both; all ignore signals and hold the output open."""
+"""Children that try to escape: own session, orphaned, both; all ignore signals and hold the output open."""
 RESTLESS = """
 import os, sys, time
 for _ in range(8):
@@ -40,7 +40,7 @@ for _ in range(8):
             if os.fork(): os._exit(0)
 time.sleep(600)
 """
-"""Chains of processes each of which forks and ends: whoever reads a process id comes too late."""
+"""Chains of processes that fork and exit, so that a process id is stale as soon as it is read."""
 
 
 def python(code: str, *, then: str = "") -> list[str]:
@@ -50,7 +50,7 @@ def python(code: str, *, then: str = "") -> list[str]:
 def test_the_whole_family_dies_at_the_deadline(
     sandbox: LocalSandbox, workspace: Path, mark: Mark, until: Until
 ) -> None:
-    """setsid, double forks, ignored signals and an open stdout help nobody."""
+    """Despite setsid, double forks, ignored signals and an open stdout."""
     command = python(FAMILY, then="open('begun', 'w'); time.sleep(600)")
     result = sandbox.exec(command, deadline=until(workspace / "begun"), env=mark.env)
     assert (result.timed_out, result.exit_code, result.stdout.text) == (True, None, "ready\n")
@@ -59,7 +59,7 @@ def test_the_whole_family_dies_at_the_deadline(
 
 
 def test_a_restless_family_dies(sandbox: LocalSandbox, mark: Mark) -> None:
-    """Even processes that live for less than a millisecond."""
+    """Even processes that live for less than a millisecond are killed."""
     result = sandbox.exec(python(RESTLESS), deadline=Deadline(0.3), env=mark.env)
     assert result.timed_out
     assert result.duration_sec < SOON
@@ -67,7 +67,7 @@ def test_a_restless_family_dies(sandbox: LocalSandbox, mark: Mark) -> None:
 
 
 def test_many_processes_die(sandbox: LocalSandbox, mark: Mark) -> None:
-    """A bomb of modest size: 255 processes in eight generations."""
+    """A small fork bomb: 255 processes in eight generations."""
     code = "import os, time\nfor _ in range(8): os.fork()\ntime.sleep(600)"
     result = sandbox.exec(python(code), deadline=Deadline(0.6), env=mark.env)
     assert result.timed_out
@@ -75,7 +75,7 @@ def test_many_processes_die(sandbox: LocalSandbox, mark: Mark) -> None:
 
 
 def test_background_processes_live_until_close(sandbox: LocalSandbox, mark: Mark) -> None:
-    """As in a container. The call returns at once although they hold its output open."""
+    """As in a container. The call returns immediately, although they hold its output open."""
     result = sandbox.exec(python(FAMILY), deadline=Deadline(SOON), env=mark.env)
     assert (result.exit_code, result.stdout.text) == (0, "ready\n")
     assert result.duration_sec < SOON
@@ -87,7 +87,7 @@ def test_background_processes_live_until_close(sandbox: LocalSandbox, mark: Mark
 
 
 def test_a_background_process_may_go_on_printing(sandbox: LocalSandbox, workspace: Path, mark: Mark) -> None:
-    """Nobody listens, but it neither blocks nor gets SIGPIPE."""
+    """Its output is discarded, but it neither blocks nor gets SIGPIPE."""
     command = "(sleep 0.4; head -c 300000 /dev/zero; touch printed; sleep 600) & echo started"
     assert sandbox.exec(command, deadline=Deadline(SOON), env=mark.env).stdout.text == "started\n"
     give_up_at = time.monotonic() + SOON
@@ -99,7 +99,7 @@ def test_a_background_process_may_go_on_printing(sandbox: LocalSandbox, workspac
 
 
 def test_close_from_another_thread(sandbox: LocalSandbox, mark: Mark) -> None:
-    """The command dies, and the call raises soon instead of giving a result."""
+    """The command is killed, and the call raises instead of returning a result."""
 
     def close_when_started() -> None:
         mark.wait_for(5)
@@ -119,7 +119,7 @@ def test_close_from_another_thread(sandbox: LocalSandbox, mark: Mark) -> None:
 
 
 def test_closing_twice_at_once(sandbox: LocalSandbox, mark: Mark) -> None:
-    """Whoever returns from close may rely on it."""
+    """When ``close`` returns in any thread, all processes are gone."""
     sandbox.exec(python(FAMILY), deadline=Deadline(SOON), env=mark.env)
     left: list[list[int]] = []
 
@@ -136,7 +136,7 @@ def test_closing_twice_at_once(sandbox: LocalSandbox, mark: Mark) -> None:
 
 
 def test_interrupting(sandbox: LocalSandbox, mark: Mark) -> None:
-    """A run that is stopped kills just so, and says why."""
+    """An interrupt kills all processes, and is raised with its reason."""
     deadline = Deadline(SOON)
 
     def stop_when_started() -> None:
@@ -152,7 +152,7 @@ def test_interrupting(sandbox: LocalSandbox, mark: Mark) -> None:
 
 
 def test_run_once_leaves_nothing(make: Make, workspace: Path, mark: Mark) -> None:
-    """Its background processes die with its main process."""
+    """Background processes are killed when the main process ends."""
     command = f"AGENTBENCH_TEST_MARK={mark.value} {sys.executable} -c '{FAMILY.replace(chr(39), chr(34))}'; exit 5"
     result = make().run_once(Command(command), workspace, Deadline(SOON))
     assert (result.exit_code, result.stdout.text) == (5, "ready\n")
@@ -160,21 +160,21 @@ def test_run_once_leaves_nothing(make: Make, workspace: Path, mark: Mark) -> Non
 
 
 def test_a_command_that_stops_its_supervisor(sandbox: LocalSandbox, mark: Mark) -> None:
-    """It is woken up to do its duty."""
+    """The supervisor is resumed, and kills the command."""
     result = sandbox.exec("kill -STOP $PPID; sleep 600", deadline=Deadline(0.3), env=mark.env)
     assert result.timed_out
     assert mark.alive() == []
 
 
 def test_a_command_that_kills_its_supervisor(sandbox: LocalSandbox, mark: Mark) -> None:
-    """That is the command's own end, as if it had killed its container."""
+    """This ends the command, as if it had killed its container."""
     result = sandbox.exec("kill -KILL $PPID; sleep 600", deadline=Deadline(SOON), env=mark.env)
     assert (result.exit_code, result.timed_out) == (128 + signal.SIGKILL, False)
     mark.wait_for(0)
 
 
 def test_a_killed_harness_leaves_no_process(tmp_path: Path, mark: Mark) -> None:
-    """SIGKILL gives nobody time to clean up; the supervisors see that their other side is gone."""
+    """After SIGKILL there is no cleanup; the supervisors detect that the harness is gone."""
     code = f"""
 import sys, tempfile
 from pathlib import Path
@@ -190,7 +190,7 @@ for then in ("", "time.sleep(600)"):
         mark.wait_for(4 + 5)
         others = _children(harness.pid)
         harness.kill()
-    assert len(others) == 1, "the server that forks supervisors"
+    assert len(others) == 1, "expected only the server that forks supervisors"
     mark.wait_for(0)
     give_up_at = time.monotonic() + SOON
     while any(_children(pid) or Path(f"/proc/{pid}").exists() for pid in others):
@@ -210,7 +210,7 @@ def _children(parent: int) -> list[int]:
 
 
 def test_memory_limit(make: Make, workspace: Path) -> None:
-    """A process that takes more than its share fails by itself."""
+    """A process that exceeds its limit gets a ``MemoryError``."""
     sandbox = make(mem_limit_mb=128).start(workspace, read_only=False, network=False, deadline=Deadline(SOON))
     small, large = (
         sandbox.exec(["python", "-c", f"len(bytearray({size} << 20))"], deadline=Deadline(SOON)) for size in (32, 300)
@@ -222,7 +222,7 @@ def test_memory_limit(make: Make, workspace: Path) -> None:
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor cannot be divided")
 def test_processor_limit(make: Make, workspace: Path) -> None:
-    """Each sandbox gets so many processors, and neighbours get different ones."""
+    """Each sandbox gets the requested number of processors, and the next one gets others."""
     environment = make(cpu_limit=1)
     seen = []
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""What the distribution registers, what importing it costs, and what is said where it is missing."""
+"""The registered sandbox, the cost of the import, and the message if it is not installed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_registers_the_sandbox() -> None:
 
 
 def test_entry_module_imports_nothing_heavy() -> None:
-    """Listing plugins must not import what running needs."""
+    """Listing plugins must not import what only runs need."""
     code = f"import sys, agentbench_local.plugin; print(sorted(set({HEAVY!r}) & set(sys.modules)))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert shown.stdout == "[]\n", shown.stderr
@@ -43,7 +43,7 @@ def test_readme_documents_every_option() -> None:
 
 
 def test_a_run_as_it_is_typed(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
-    """Where nobody names a sandbox, it is this one."""
+    """This sandbox is the default."""
     done = run_agentbench("run-task", "--task", str(make_task()), "--agent", "scripted")
     assert "1 of 1 scored attempts passed" in done.out, done.err
     assert "sandbox 'local' is not isolated" in done.out + done.err

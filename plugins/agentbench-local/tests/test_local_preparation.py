@@ -1,4 +1,4 @@
-"""Set-up: once per environment, in a copy, and what it says when it fails."""
+"""Setup: once per environment, in a copy, and with clear errors."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from agentbench_local.provider import LocalProvider
 from agentbench_local.virtualenv import pytest_closure
 
 Log = Make = SpecOf = Any
-"""Of conftest.py, which test modules cannot import."""
+"""Types from conftest.py, which test modules cannot import."""
 SOON = 60.0
 RUNNING = ".".join(map(str, sys.version_info[:2]))
 
 
 @pytest.fixture
 def light(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set-up commands run on the interpreter of the tests: a virtual environment costs most of a second."""
+    """Setup commands use the Python of the tests, since creating a virtual environment takes most of a second."""
     monkeypatch.setattr(Preparation, "_make_venv", lambda _: None)
 
 
@@ -41,7 +41,7 @@ def once(environment: LocalEnvironment, command: str, workspace: Path, **given: 
 
 
 def test_without_set_up(make: Make, pristine: Path, log: Log) -> None:
-    """A copy with links as links, and no command but the captures."""
+    """The environment is a copy that keeps symlinks, and only captures run."""
     environment = make()
     assert environment.workspace != pristine
     assert (environment.workspace / "pkg/module.py").read_text() == "ANSWER = 41\n"
@@ -53,12 +53,12 @@ def test_without_set_up(make: Make, pristine: Path, log: Log) -> None:
 
 
 def test_another_python_is_a_fact_where_nothing_is_installed(make: Make) -> None:
-    """The suite still runs, and the record says on what."""
+    """The suite still runs, and its records have the version."""
     assert make(python="3.2").facts["python"].endswith("(required: 3.2)")
 
 
 def test_captures_of_the_interpreter_are_asked_once(make: Make, log: Log, pristine: Path) -> None:
-    """Six tasks without set-up do not pay for six times `pip freeze`."""
+    """Captures of the interpreter are cached, so six tasks without setup run ``pip freeze`` once."""
     first = make(capture=("python -V", "cat pkg/module.py"))
     (pristine / "pkg/module.py").write_text("ANSWER = 42\n")
     second = make(capture=("python -V", "cat pkg/module.py"), cpu_limit=1)
@@ -70,7 +70,7 @@ def test_captures_of_the_interpreter_are_asked_once(make: Make, log: Log, pristi
 
 @pytest.mark.usefixtures("light")
 def test_equal_specs_are_prepared_once(provider: LocalProvider, pristine: Path, spec_of: SpecOf, log: Log) -> None:
-    """Whoever comes while it runs waits for it; the environment is the same."""
+    """Concurrent callers wait for the first, and get the same environment."""
     spec = spec_of("sleep 0.3; date +%N > made")
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda _: provider.prepare(spec, pristine, log, Deadline(SOON)), range(4)))
@@ -84,7 +84,7 @@ def test_equal_specs_are_prepared_once(provider: LocalProvider, pristine: Path, 
 def test_waiting_ends_with_the_deadline(
     provider: LocalProvider, pristine: Path, spec_of: SpecOf, log: Log, tmp_path: Path
 ) -> None:
-    """And when the one who prepares is stopped, the next one does it himself."""
+    """If the first caller is interrupted, the next one prepares the environment."""
     at_work = tmp_path / "at work"
     spec = spec_of(f"echo x >> made; if mkdir '{at_work}'; then sleep 600; fi")
     deadline = Deadline(SOON)
@@ -111,7 +111,7 @@ def test_waiting_ends_with_the_deadline(
 
 @pytest.mark.usefixtures("light")
 def test_set_up_that_fails(make: Make, log: Log, scratch: Path) -> None:
-    """The first failure ends it; its message has what one needs to know."""
+    """The first failure ends it, with the command, exit code and output in the message."""
     with pytest.raises(SetupError) as caught:
         make("echo fine", "echo a line; echo the reason >&2; exit 7", "touch never")
     assert str(caught.value).splitlines() == [
@@ -127,7 +127,7 @@ def test_set_up_that_fails(make: Make, log: Log, scratch: Path) -> None:
 def test_set_up_that_takes_too_long(
     provider: LocalProvider, pristine: Path, spec_of: SpecOf, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Is killed, and says so."""
+    """The command is killed, and the error names it."""
     deadline = Deadline(SOON)
     monkeypatch.setattr(type(log), "started", lambda *_: deadline.end(DeadlineExceeded("over")))
     monkeypatch.setattr(type(log), "finished", lambda *_: None)
@@ -137,7 +137,7 @@ def test_set_up_that_takes_too_long(
 
 @pytest.fixture
 def older(monkeypatch: pytest.MonkeyPatch) -> None:
-    """AgentBench runs on another Python than the tasks of these tests ask for; PATH has theirs."""
+    """AgentBench runs on another Python than these tasks require, which is on PATH."""
     running = attrs.evolve(interpreters.running(), version="3.2.0")
     monkeypatch.setattr(interpreters, "running", lambda: running)
 
@@ -146,7 +146,7 @@ def older(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_set_up_with_the_python_that_the_task_asks_for(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is found on PATH. A task that installs nothing runs on the Python that AgentBench has."""
+    """It is found on PATH. A task without setup uses the Python of AgentBench."""
     (tmp_path / f"python{RUNNING}").symlink_to(sys.executable)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     environment = make("python -m pip --version > pip")
@@ -158,7 +158,7 @@ def test_set_up_with_the_python_that_the_task_asks_for(
 def test_set_up_with_the_python_that_the_user_names(
     pristine: Path, spec_of: SpecOf, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No other is looked for: the option holds for all tasks."""
+    """The option applies to all tasks, so PATH is not searched."""
     (tmp_path / "python3.2").write_text("#!/bin/sh\necho 3.2.0 True True; echo\n")
     (tmp_path / "python3.2").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
@@ -169,7 +169,7 @@ def test_set_up_with_the_python_that_the_user_names(
 
 
 def test_set_up_for_another_python(make: Make, log: Log) -> None:
-    """Fails before minutes of installing, names both versions, and what to do."""
+    """It fails before installing, and the error has both versions and a remedy."""
     with pytest.raises(SetupError, match=rf"requires Python 3\.2, but .* has {RUNNING}.*\n.*`python`.*`python3\.2`"):
         make("touch never", python="3.2")
     assert log.commands == []
@@ -178,7 +178,7 @@ def test_set_up_for_another_python(make: Make, log: Log) -> None:
 def test_a_virtual_environment_of_its_own(
     make: Make, workspace: Path, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With pip, with pytest although nobody installed it and no index can be reached, away from the harness."""
+    """It has pip and, without an index, pytest, and is separate from the harness."""
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     environment = make('pip --version && python -c \'import sys; open("prefix", "w").write(sys.prefix)\'')
@@ -195,7 +195,7 @@ def test_a_virtual_environment_of_its_own(
 
 
 def test_what_was_installed_in_place_comes_from_the_fork(make: Make, workspace: Path) -> None:
-    """Otherwise an editable installation would test the prepared tree, which nobody ever fixes."""
+    """Otherwise an editable installation would test the prepared tree, which agents never change."""
     link = "import site, os; open(site.getsitepackages()[0] + '/{name}', 'w').write({text})"
     path = link.format(name="__editable__.demo.pth", text="os.getcwd() + '/pkg'")
     hook = link.format(name="__editable___demo_finder.py", text="'M = ' + repr({'lib': os.getcwd() + '/src/lib'})")
@@ -211,13 +211,13 @@ def test_what_was_installed_in_place_comes_from_the_fork(make: Make, workspace: 
 
 
 def test_the_closure_of_pytest() -> None:
-    """Computed, not listed; markers count for the Python asked about."""
+    """It is computed; markers are evaluated for the given Python."""
     assert {"pytest", "pluggy", "iniconfig", "packaging", "pygments"} <= set(pytest_closure("3.11.7"))
     assert "colorama" not in pytest_closure("3.11.7")
 
 
 def test_inputs_and_results(make: Make, workspace: Path, tmp_path: Path) -> None:
-    """Files come in by name and go out through a directory."""
+    """Inputs are available by name, and results are written to a directory."""
     (tmp_path / "given").write_text("input\n")
     (tmp_path / "results").mkdir()
     code, output = once(
@@ -232,7 +232,7 @@ def test_inputs_and_results(make: Make, workspace: Path, tmp_path: Path) -> None
 
 
 def test_a_read_only_workspace_has_no_write_bits(make: Make, workspace: Path) -> None:
-    """While the command runs; then all is as before. (root writes anyway, and the facts say so.)"""
+    """Only while the command runs. (Root can write anyway, and the facts state that.)"""
     (workspace / "file").touch(mode=0o644)
     (workspace / "directory").mkdir(mode=0o755)
     (workspace / "link").symlink_to("/etc/passwd")
@@ -247,7 +247,7 @@ def test_a_read_only_workspace_has_no_write_bits(make: Make, workspace: Path) ->
 def test_closing_the_provider_ends_everything(
     provider: LocalProvider, pristine: Path, spec_of: SpecOf, log: Log, workspace: Path
 ) -> None:
-    """Also sandboxes that somebody forgot; afterwards nothing starts any more."""
+    """Also sandboxes that were left open; afterwards, nothing can be started."""
     environment = provider.prepare(spec_of(), pristine, log, Deadline(SOON))
     sandbox = environment.start(workspace, read_only=False, network=False, deadline=Deadline(SOON))
     sandbox.exec("sleep 60 & true", deadline=Deadline(SOON))

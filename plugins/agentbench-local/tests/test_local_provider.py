@@ -1,4 +1,4 @@
-"""Where the provider keeps things, what it sweeps, and whether it can work at all."""
+"""The provider: preflight, and how it finds interpreters."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from agentbench_local.provider import LocalProvider
 
 
 def test_preflight(provider: LocalProvider) -> None:
-    """This machine can do it."""
+    """It passes on this machine."""
     provider.preflight([])
 
 
 def test_preflight_without_a_temporary_directory(provider: LocalProvider, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Says which variable helps."""
+    """The error names the variable to set."""
     monkeypatch.setattr("tempfile.tempdir", "/nowhere")
     with pytest.raises(UnavailableError, match="set TMPDIR"):
         provider.preflight([])
@@ -37,7 +37,7 @@ def test_preflight_where_nothing_may_run(provider: LocalProvider, monkeypatch: p
 
 
 def test_preflight_without_a_shell(provider: LocalProvider, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing works without one."""
+    """The error names ``sh``."""
     monkeypatch.setattr(provider_module, "STANDARD_PATH", "/nowhere")
     with pytest.raises(UnavailableError, match="no `sh`"):
         provider.preflight([])
@@ -47,7 +47,7 @@ def test_preflight_without_a_shell(provider: LocalProvider, monkeypatch: pytest.
     ("python", "problem"), [("/no/python", "interpreter not found"), ("true", "not a working Python")]
 )
 def test_preflight_with_a_wrong_interpreter(python: str, problem: str) -> None:
-    """Before a run begins, not in its middle."""
+    """It is detected before the run."""
     provider = LocalProvider(LocalOptions(python=python))
     with pytest.raises(UnavailableError, match=problem):
         provider.preflight([])
@@ -55,12 +55,12 @@ def test_preflight_with_a_wrong_interpreter(python: str, problem: str) -> None:
 
 
 def test_an_interpreter_by_path() -> None:
-    """Asked for what it is; a virtual environment stays one."""
+    """The path is not resolved, so a virtual environment is kept."""
     assert interpreters.find(sys.executable) == interpreters.running()
 
 
 def test_an_interpreter_by_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first on PATH that works, has that version and can make virtual environments; relative paths are skipped."""
+    """The first on PATH that works, has that version and can create virtual environments, without relative paths."""
     name = "python{}.{}".format(*sys.version_info)
     scripts = {
         "relative": f'exec {sys.executable} "$@"',
@@ -83,7 +83,7 @@ def test_an_interpreter_by_version(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_commands_that_an_interpreter_lacks(tmp_path: Path) -> None:
-    """Some systems have `python3` only."""
+    """Some systems only have ``python3``."""
     (tmp_path / "python3").symlink_to(sys.executable)
     bare = attrs.evolve(interpreters.running(), executable=tmp_path / "python3", has_pytest=False)
     directory = interpreters.command_dir(bare, tmp_path / "bin")

@@ -1,4 +1,4 @@
-"""Which variables and private directories a command gets."""
+"""The variables and private directories of a command."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from agentbench_local.provider import LocalProvider
 from agentbench_local.sandbox import LocalSandbox
 
 Make = SpecOf = Any
-"""Of conftest.py, which test modules cannot import."""
+"""Types from conftest.py, which test modules cannot import."""
 SOON = 60.0
 SECRET = "sk-planted-0123456789"
 
 
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A secret, and variables that would change what Python does."""
+    """A secret, and variables that would change Python's behaviour."""
     monkeypatch.setenv("OPENROUTER_API_KEY", SECRET)
     monkeypatch.setenv("PIP_INDEX_URL", f"https://user:{SECRET}@index.invalid/simple")
     monkeypatch.setenv("PYTHONPATH", "/nowhere")
@@ -36,9 +36,9 @@ def variables(sandbox: LocalSandbox, **more: str) -> dict[str, str]:
 
 @pytest.mark.usefixtures("planted")
 def test_variables_are_few(sandbox: LocalSandbox) -> None:
-    """Exactly these, and none of the host's."""
+    """Only these, and none of the host."""
     seen = variables(sandbox, MORE="given")
-    seen.pop("VIRTUAL_ENV", None)  # there when the tests run in one
+    seen.pop("VIRTUAL_ENV", None)  # set if the tests run in one
     assert sorted(seen) == [
         *("HOME", "LANG", "MORE", "PATH", "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTHONDONTWRITEBYTECODE", "TMPDIR")
     ]
@@ -48,7 +48,7 @@ def test_variables_are_few(sandbox: LocalSandbox) -> None:
 
 @pytest.mark.usefixtures("planted")
 def test_no_secret_above_either(sandbox: LocalSandbox) -> None:
-    """The processes that supervise a command were not started with the host's variables."""
+    """The processes that supervise a command do not have the host's variables either."""
     result = sandbox.exec("cat /proc/$PPID/environ /proc/$PPID/cmdline", deadline=Deadline(SOON))
     assert b"supervise.py" in result.stdout.data
     assert SECRET.encode() not in result.stdout.data
@@ -56,7 +56,7 @@ def test_no_secret_above_either(sandbox: LocalSandbox) -> None:
 
 @pytest.mark.usefixtures("planted", "scratch")
 def test_passing_variables_through(pristine: Path, spec_of: SpecOf, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By name, and only those that exist; PATH comes after the environment's own."""
+    """Only named variables that exist; the host's PATH comes after that of the environment."""
     monkeypatch.setenv("WANTED", "yes")
     provider = LocalProvider(LocalOptions(pass_environment=("WANTED", "NOT_THERE", "PATH")))
     monkeypatch.setenv("PATH", "/host/bin:/bin:/usr/bin")
@@ -70,7 +70,7 @@ def test_passing_variables_through(pristine: Path, spec_of: SpecOf, monkeypatch:
 
 
 def test_python_and_pytest_are_those_of_the_harness(sandbox: LocalSandbox) -> None:
-    """Without set-up commands there is nothing else that could have what the tests need."""
+    """Without setup commands, no other interpreter has the dependencies of the tests."""
     result = sandbox.exec("python -c 'import sys; print(sys.prefix)'; pytest --version", deadline=Deadline(SOON))
     prefix, version = result.stdout.text.splitlines()
     assert prefix == sys.prefix
@@ -78,7 +78,7 @@ def test_python_and_pytest_are_those_of_the_harness(sandbox: LocalSandbox) -> No
 
 
 def test_home_and_temporary_directory_are_private(make: Make, workspace: Path) -> None:
-    """Fresh for each start, writable, and gone afterwards."""
+    """New for each start, writable, and removed afterwards."""
     environment = make()
     places = []
     for _ in range(2):
@@ -87,7 +87,7 @@ def test_home_and_temporary_directory_are_private(make: Make, workspace: Path) -
         result = sandbox.exec(
             'ls -A "$HOME" "$TMPDIR" | wc -w; touch ~/a $(mktemp); mkdir ~/b; chmod 0 ~/b', deadline=Deadline(SOON)
         )
-        assert (result.exit_code, result.stdout.text.strip()) == (0, "2")  # the two names, nothing in them
+        assert (result.exit_code, result.stdout.text.strip()) == (0, "2")  # only the two directory names
         places += [Path(seen["HOME"]), Path(seen["TMPDIR"])]
         assert all(place.stat().st_mode & 0o077 == 0 for place in {place.parent for place in places if place.exists()})
         sandbox.close()
@@ -96,7 +96,7 @@ def test_home_and_temporary_directory_are_private(make: Make, workspace: Path) -
 
 
 def test_what_set_up_sees_in_addition() -> None:
-    """How pip reaches its index; not what would make it install elsewhere, and no other secret."""
+    """Variables for pip's index, but none that change where it installs, and no other secrets."""
     host = {
         "PIP_INDEX_URL": "https://index.invalid/simple",
         "PIP_USER": "1",
