@@ -71,7 +71,7 @@ class Chat:
         before = copy.deepcopy(self.request)
         reply = next_reply(self.request)
         assert self.request == before
-        assert next_reply(self.request) == reply, "it is not stateless"
+        assert next_reply(self.request) == reply, "the reply depends on state"
         return reply
 
     def call(self, result: str, *, expected: str) -> Mapping[str, Any]:
@@ -134,7 +134,7 @@ def test_a_part_is_fixed_first_and_then_the_rest() -> None:
     chat.say("`python -m pytest -q tests` still fails with this change. It prints:\n\n1 failed")
     again = chat.call(searched("4 tests pass, 1 fail", change=CHANGE), expected="run")["command"]
     assert again.endswith("--skip 0 tests")
-    assert "END" not in again, "it is there already"
+    assert "END" not in again, "the search was uploaded again"
     chat.call("error: not_editable: no", expected="apply_patch")
     assert (
         "--skip"
@@ -163,7 +163,7 @@ def test_a_sandbox_that_cannot_run_the_search() -> None:
     chat = Chat(INSTRUCTION, ALL)
     chat.upload()
     chat.call("exit_code: 127\nstdout: \nstderr: python: not found", expected="run")
-    chat.call("paths:\n  src/shelf.py", expected="list_files")  # it reads instead
+    chat.call("paths:\n  src/shelf.py", expected="list_files")  # it reads files instead
 
 
 # --- guesses ----------------------------------------------------------------------------------------------------

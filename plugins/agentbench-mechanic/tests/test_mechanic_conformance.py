@@ -1,4 +1,4 @@
-"""The conformance kit for llms, with planned responses."""
+"""The conformance kit for providers, with planned responses."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -101,7 +101,7 @@ def test_each_call_has_a_unique_id() -> None:
     request = Request(messages=(Message(role="user", content="Vote."),), tools=(VOTE,), model=MODEL)
     made = Mechanic().complete(request, call()).message
     again = attrs.evolve(request, messages=(made, made, *request.messages))
-    assert Mechanic().complete(again, call()).message.tool_calls == ()  # it has voted
+    assert Mechanic().complete(again, call()).message.tool_calls == ()  # it has already voted
     other = ToolSpec.of("run", "Run.", Arguments)
     patch = ToolSpec.of("apply_patch", "Patch.", Arguments)
     later = Mechanic().complete(attrs.evolve(again, tools=(other, patch)), call()).message

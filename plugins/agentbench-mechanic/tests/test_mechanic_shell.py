@@ -1,4 +1,4 @@
-"""The mechanic with only a shell, as in agents of others; its commands are run."""
+"""The mechanic with only a shell, as in third-party agents; its commands are run."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Shell:
         assert call.tool == "bash"
         command: str = call.arguments["command"]
         self.commands.append(command)
-        assert len(self.commands) < 40, "it does not end"
+        assert len(self.commands) < 40, "the conversation does not end"
         code, output = (127, "not found") if any(word in command for word in refuse) else self.run(command)
         call = attrs.evolve(call, id=f"c{len(self.messages)}")
         self.messages += [
@@ -115,7 +115,7 @@ def test_if_the_search_cannot_run_it_reads_and_guesses(program: Path) -> None:
     transcript = from_shell(Transcript.of(shell.request))
     assert sorted(transcript.listed_paths()) == ["fits.py", "test_fits.py"]
     assert transcript.read() == {"fits.py": odd}
-    assert sum(one.tool == "apply_patch" for one in transcript.exchanges) > 1, "the first guess is wrong"
+    assert sum(one.tool == "apply_patch" for one in transcript.exchanges) > 1, "the first guess should be wrong"
 
 
 def test_a_patch_that_does_not_apply_is_refused(program: Path) -> None:
