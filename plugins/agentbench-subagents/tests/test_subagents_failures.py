@@ -11,7 +11,7 @@ from hypothesis import example, given, strategies as st
 from agentbench_subagents.failures import Location, is_external, is_test, parse, rank
 
 NO_OTHERS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-"""Installed plugins of pytest print nothing here, but take most of the time."""
+"""Without installed plugins of pytest, which print nothing here, but take most of the time."""
 FILES = {
     "src/shop/__init__.py": "",
     "src/shop/cart.py": """\
@@ -91,7 +91,7 @@ def output(root: Path, *command: str) -> str:
         capture_output=True,
         text=True,
     )
-    assert done.returncode, "this should have failed"
+    assert done.returncode, "the command did not fail"
     return done.stdout + done.stderr
 
 

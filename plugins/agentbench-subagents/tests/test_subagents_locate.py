@@ -1,4 +1,4 @@
-"""The tool ``locate_failures``, on a workspace of names."""
+"""The tool ``locate_failures``, on a workspace that only has file names."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -139,13 +139,13 @@ PACKED: Mapping[str, Mapping[str, Any]] = {
 
 
 OWN = ("result", "error: refused", "error: not_made")
-"""Beginnings of the tool results that the agent writes itself."""
+"""How tool results begin that the agent itself writes."""
 CORE = re.compile(r"(bad_patch: |not_found: |patch_conflict: |is used up: |decide: action: ).*|\n\[left: .*\]$")
-"""Text of the core in them."""
+"""The parts of them that the core writes."""
 
 
 def sent(requests: Sequence[Request]) -> list[list[str]]:
-    """Each conversation: what the agent wrote, the system prompt apart."""
+    """What the agent wrote in each conversation, without system prompts."""
     last = [
         one
         for number, one in enumerate(requests)
