@@ -1,4 +1,4 @@
-"""The fixtures of the kit, with a cache of its own for each test."""
+"""The fixtures of the kit, with a separate cache for each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the distribution registers, and that it works as it is typed."""
+"""The registered commands, on fair and unfair tasks, and without some of the plugins."""
 
 from __future__ import annotations
 
