@@ -1,7 +1,7 @@
-"""Each plugin with the core, the kit and nothing else: requirements that it does not declare would be missing here.
+"""Each plugin with only the core and the kit, to detect requirements that it does not declare.
 
-Everything that its modules and tests import is found there, including imports inside functions. To keep CI short, only
-its tests of registration and commands run there; all others run with everything installed.
+Everything that its modules and tests import must be installed, including imports inside functions. To keep CI short,
+only its tests of registration and commands run here; all others run with everything installed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.index
 
 KIT = "agentbench-testing"
 WITH_THE_KIT = {"agentbench-core", KIT, "agentbench-integrity", "agentbench-local", "agentbench-tasks"}
-"""What the kit needs: its runs have a sandbox and are judged, and its steps make a task."""
+"""The kit and its dependencies: its runs need a sandbox, a scorer and tasks."""
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
 REGISTRATION = ("plugin", "command", "status", "config", "summary")
-"""Last words of the names of the test files that run here."""
+"""How the names of the test files that run here end."""
 IMPORTED = """\
 import ast, importlib.util, pathlib, sys
 
@@ -46,13 +46,13 @@ print(len(names), *sorted(name for name in names if not found(name)))
 
 @pytest.fixture(params=PLUGINS)
 def name(request: pytest.FixtureRequest) -> str:
-    """A plugin's distribution."""
+    """The distribution of each plugin."""
     return str(request.param)
 
 
 @pytest.fixture
 def alone(name: str, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with that plugin, what it says that it depends on, and what it says that its tests need."""
+    """An environment with that plugin, its dependencies, and those of its tests."""
     return environment(tmp_path_factory, f"alone-{name}", f"{name}[test]")
 
 
@@ -66,7 +66,7 @@ def test_its_registration_passes(
 
     source = built(tmp_path_factory)[name].source
     tests = sorted(path for path in (source / "tests").rglob("test_*.py") if path.stem.endswith(REGISTRATION))
-    with tempfile.TemporaryDirectory(prefix="own-") as short:  # names of sockets must be short
+    with tempfile.TemporaryDirectory(prefix="own-") as short:  # paths of sockets must be short
         done = alone.run(
             *("pytest", "-q", "-p", "no:cacheprovider", "--basetemp", f"{short}/t", "-m", "not docker and not browser"),
             *map(str, tests),
@@ -80,7 +80,7 @@ def test_its_registration_passes(
 
 
 def test_its_imports_are_installed(name: str, alone: Environment, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Those of its modules and of its tests, at the top of a file or inside a function."""
+    """Imports of its modules and tests, at module level or inside functions."""
     source = built(tmp_path_factory)[name].source
     done = alone.run("python", "-c", IMPORTED, name.replace("-", "_"), cwd=source)
     assert done.returncode == 0, done.stderr

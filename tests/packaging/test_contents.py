@@ -1,4 +1,4 @@
-"""What is in the wheels and sdists of all distributions, and what they say of themselves."""
+"""The content and metadata of the wheels and sdists of all distributions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.environments import ROOT, Distribution, build, built
 
 PROJECTS = [
     ROOT,
-    *sorted(path.parent for wing in ("plugins", "examples") for path in ROOT.glob(f"{wing}/*/pyproject.toml")),
+    *sorted(path.parent for group in ("plugins", "examples") for path in ROOT.glob(f"{group}/*/pyproject.toml")),
 ]
 NAMES = [tomllib.loads((project / "pyproject.toml").read_text())["project"]["name"] for project in PROJECTS]
 PYTHONS = ("3.11", "3.12", "3.13")
-"""Those that the tests were run with."""
+"""The versions that the tests were run with."""
 OF_THE_SDIST = {".gitignore", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
 EASILY_FORGOTTEN = {
     "agentbench-core": (
@@ -53,7 +53,7 @@ EASILY_FORGOTTEN = {
         "agentbench_testing/authoring/templates/common/pyproject.toml.tmpl",
     ),
 }
-"""Files that are no modules, or that run elsewhere."""
+"""Files that are not modules, or that run in another process."""
 
 
 @pytest.fixture(params=NAMES)
@@ -63,7 +63,7 @@ def distribution(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 
 def test_the_wheel_has_the_package_and_nothing_else(distribution: Distribution) -> None:
-    """Every file that git keeps of it, as it is there: no tests, no caches."""
+    """All files that git tracks, unchanged; no tests, and no caches."""
     packed = files_of(distribution.wheel)
     module = distribution.name.replace("-", "_")
     (package,) = (
@@ -80,7 +80,7 @@ def test_the_wheel_has_the_package_and_nothing_else(distribution: Distribution) 
 
 
 def test_its_entry_points_are_those_of_the_project(distribution: Distribution) -> None:
-    """A plugin each; the core has the commands, too."""
+    """Each has one plugin; the core also has the command."""
     project = project_of(distribution)
     packed = files_of(distribution.wheel)
     (text,) = (data.decode() for name, data in packed.items() if name.endswith("entry_points.txt"))
@@ -91,7 +91,7 @@ def test_its_entry_points_are_those_of_the_project(distribution: Distribution) -
 
 
 def test_its_metadata(distribution: Distribution) -> None:
-    """Valid as indexes have it; with a licence, a page to read, the Pythons, and no address that is not there."""
+    """Valid for indexes; with license, description and Python versions, and without URLs."""
     for text in (metadata_in(distribution.wheel), metadata_in(distribution.sdist)):
         found = Metadata.from_email(text, validate=True)
         assert found.name == distribution.name
@@ -113,14 +113,14 @@ def test_its_metadata(distribution: Distribution) -> None:
 
 
 def test_all_is_every_plugin() -> None:
-    """``agentbench-core[all]`` brings the plugins of this checkout, and no example."""
+    """``agentbench-core[all]`` requires all plugins of this checkout, and no example."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     plugins = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
     assert extras["all"] == [f"{name}>=0.1,<0.2" for name in plugins]
 
 
 def test_the_sdist_makes_the_same_wheel(distribution: Distribution, tmp_path: Path) -> None:
-    """Byte for byte; besides, it has the tests of a plugin, and nothing that git does not keep."""
+    """Byte for byte. The sdist also has a plugin's tests, but no untracked files."""
     with tarfile.open(distribution.sdist) as archive:
         archive.extractall(tmp_path, filter="data")
     (unpacked,) = tmp_path.iterdir()
@@ -144,18 +144,18 @@ def project_of(distribution: Distribution) -> Mapping[str, Mapping[str, Mapping[
 
 
 def version_of(distribution: Distribution) -> str:
-    """As the wheel is called."""
+    """The version in the wheel's name."""
     return distribution.wheel.name.split("-")[1]
 
 
 def files_of(wheel: Path) -> Mapping[str, bytes]:
-    """Every file of a wheel."""
+    """The files of a wheel, by name."""
     with zipfile.ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
 def metadata_in(archive: Path) -> bytes:
-    """METADATA of a wheel, PKG-INFO of an sdist."""
+    """METADATA of a wheel, or PKG-INFO of an sdist."""
     if archive.suffix == ".whl":
         return next(data for name, data in files_of(archive).items() if name.endswith(".dist-info/METADATA"))
     return next(_named(archive, "PKG-INFO"))

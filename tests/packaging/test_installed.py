@@ -1,4 +1,4 @@
-"""Everything installed from built files into one clean environment, and the demo suite run from there."""
+"""Everything installed from built files into one clean environment, and a task of the demo suite run from there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHOSEN = (
     "agentbench-tasks",
     "agentbench-testing",
 )
-"""``agentbench-mini-swe-agent`` brings 80 distributions of others, and has an environment of its own."""
+"""Without ``agentbench-mini-swe-agent``: it has 80 dependencies, and is tested in a separate environment."""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 def test_all_of_ours_came_from_the_built_files(
     everything: Environment, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """None was found anywhere else, and everything that they need is there, in a version that they take."""
+    """None came from elsewhere, and all dependencies are installed in compatible versions."""
     origins = {
         path.parent.name.partition("-")[0].replace("_", "-"): json.loads(path.read_text())["url"]
         for path in everything.root.rglob("agentbench_*.dist-info/direct_url.json")
@@ -51,7 +51,7 @@ def test_all_of_ours_came_from_the_built_files(
 
 
 def test_every_plugin_is_well(everything: Environment, tmp_path: Path) -> None:
-    """In the list, and by ``plugins check``."""
+    """In the list, and according to ``plugins check``."""
     listed = json.loads(everything.run("agentbench", "plugins", "list", "--json", cwd=tmp_path).stdout)
     assert {row["distribution"] for row in listed} == {"agentbench-core", *CHOSEN}
     assert [row for row in listed if row["status"] != "ok"] == []
@@ -62,7 +62,7 @@ def test_every_plugin_is_well(everything: Environment, tmp_path: Path) -> None:
 def test_a_task_of_the_demo_suite_passes_from_an_empty_directory(
     everything: Environment, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """One of those that ``make demo`` runs; a page of the run comes from the installed assets."""
+    """As in ``make demo``; the HTML report uses the installed assets."""
     done = everything.run(
         *("agentbench", "run", "--suite", "custom-dev", "--tasks", str(ROOT / "tasks")),
         *("--task", "durations-parse-units", "--agent", "scripted", "--sandbox", "local"),
