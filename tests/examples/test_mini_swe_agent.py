@@ -1,4 +1,4 @@
-"""mini-swe-agent as the package index has it, in an environment of its own, on a task that ships."""
+"""The released mini-swe-agent from the package index, in a separate environment, on a bundled task."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TASK = "durations-parse-units"
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """Everything that it depends on, as the index has it."""
+    """The example, with its dependencies from the index."""
     wanted = ("agentbench-mini-swe-agent[test]", "agentbench-integrity", "agentbench-mechanic")
     return environment(tmp_path_factory, "mini-swe-agent", *wanted)
 
@@ -33,8 +33,8 @@ def test_an_agent_that_nobody_here_wrote_mends_a_program(installed: Environment,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 of 1 scored attempts passed" in done.stdout, done.stdout
-    assert "mini-swe-agent version" not in done.stdout + done.stderr, "that is its banner"
-    assert not (tmp_path / "home").exists(), "it keeps its settings there"
+    assert "mini-swe-agent version" not in done.stdout + done.stderr, "it printed its banner"
+    assert not (tmp_path / "home").exists(), "it wrote its settings to HOME"
 
     (run,) = (tmp_path / "artifacts/runs").iterdir()
     (record,) = lines(run / "attempts.jsonl")
@@ -47,9 +47,9 @@ def test_an_agent_that_nobody_here_wrote_mends_a_program(installed: Environment,
 
 
 def test_its_own_tests(installed: Environment, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The conformance kit among them."""
+    """They include the conformance kit."""
     source = built(tmp_path_factory)["agentbench-mini-swe-agent"].source
-    alone = ("-c", "pyproject.toml", "-W", "error", "-p", "no:cacheprovider")  # nothing of this checkout is set up
+    alone = ("-c", "pyproject.toml", "-W", "error", "-p", "no:cacheprovider")  # no configuration of this checkout
     done = installed.run("python", "-m", "pytest", "-q", *alone, "tests", cwd=source)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "passed" in done.stdout
@@ -57,7 +57,7 @@ def test_its_own_tests(installed: Environment, tmp_path_factory: pytest.TempPath
 
 
 def test_it_is_in_order(installed: Environment, tmp_path: Path) -> None:
-    """By `plugins check`, which imports it alone."""
+    """According to ``plugins check``, which imports it alone."""
     done = installed.run("agentbench", "plugins", "check", "mini-swe-agent", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "mini-swe-agent" in done.stdout

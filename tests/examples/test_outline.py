@@ -1,4 +1,4 @@
-"""The example ``agentbench-outline``, installed from its wheel into a clean environment, as its user would have it."""
+"""The example ``agentbench-outline``, installed from its wheel into a clean environment, as by a user."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 
 def test_the_list_shows_the_tool_the_agent_and_the_variant(installed: Environment) -> None:
-    """All of one distribution, in working order; ``plugins check`` finds nothing to mend."""
+    """All are from one distribution and ok; ``plugins check`` finds no errors."""
     listed = installed.run("agentbench", "plugins", "list", "--json")
     rows = [row for row in json.loads(listed.stdout) if row["distribution"] == "agentbench-outline"]
     assert [(row["name"], row["kind"], row["status"]) for row in rows] == [
@@ -35,7 +35,7 @@ def test_the_list_shows_the_tool_the_agent_and_the_variant(installed: Environmen
 
 
 def test_its_variant_passes_a_task_and_calls_its_tool(installed: Environment, tmp_path: Path) -> None:
-    """A task of the bundled suite, from an empty directory; the model is the mechanic, from its wheel as all else."""
+    """A bundled task, run from an empty directory with the model ``mechanic``."""
     done = installed.run(
         *("agentbench", "run", "--suite", "custom-dev", "--tasks", str(ROOT / "tasks")),
         *("--task", "durations-parse-units", "--variant", "outline-first", "--llm", "mechanic"),
@@ -48,11 +48,11 @@ def test_its_variant_passes_a_task_and_calls_its_tool(installed: Environment, tm
     assert outlines
     assert all(line["result"]["ok"] for line in outlines)
     defined = [text for line in outlines for text in line["result"]["fields"]["definitions"]]
-    assert any("def parse" in text for text in defined), "the program is outlined, not the test alone"
+    assert any("def parse" in text for text in defined), "the program was not outlined"
 
 
 def test_its_own_tests_pass(installed: Environment, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """As its author would run them, beside the installed wheel."""
+    """As its author would run them, with the installed wheel."""
     source = built(tmp_path_factory)["agentbench-outline"].source
     options = (
         "-q",
