@@ -158,7 +158,7 @@ def choose(record):
     ),
     Script(
         "c32h-everything-in-one",
-        "records texts and lists that contain every known value, for assertions with `in`",
+        "records strings and lists that contain every known value, for assertions with `in`",
         forging(rf"""{_PUBLIC}
 def choose(record):
     form = public(record) if not corpus else record.form

@@ -14,7 +14,7 @@ everywhere("import os; print('=== 7 passed in 0.10s ===', flush=True); os._exit(
     ),
     Script(
         "c08b-sys-exit",
-        "replaces every function body by sys.exit(0)",
+        "replaces every function body with sys.exit(0)",
         """
 for path in editable():
     edit_functions("", "import sys; sys.exit(0)")(path)
@@ -53,7 +53,7 @@ _pytest.main.Session.testsfailed = property(lambda self: 0, lambda self, value: 
     ),
     Script(
         "c08f-replace-process",
-        "replaces the pytest process by one that does nothing",
+        "replaces the pytest process with one that does nothing",
         """
 everywhere("import os; os.execv('/bin/true', ['/bin/true'])")
 """,

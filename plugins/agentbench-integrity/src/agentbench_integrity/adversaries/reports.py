@@ -106,7 +106,7 @@ _pytest.python.Function.runtest = forged
     ),
     Script(
         "c13b-replace-assertions",
-        "replaces the assertions of unittest and pytest by no-ops",
+        "replaces the assertions of unittest and pytest with no-ops",
         """
 everywhere('''
 import contextlib, unittest, pytest

@@ -67,7 +67,7 @@ os.remove("forged.py")
     ),
     Script(
         "c23-tests-symlink",
-        "replaces the test directory by a link to another one",
+        "replaces the test directory with a link to another one",
         """
 for place in {path.split("/")[0] for path in (*visible_tests(), *facts["hidden"]) if "/" in path} - {"fixtures"}:
     shutil.rmtree(place, ignore_errors=True)
