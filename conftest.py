@@ -6,6 +6,7 @@ With ``AGENTBENCH_TEST_EVERYTHING=1`` (as in CI) these tests fail instead.
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import subprocess
@@ -130,6 +131,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         problem = problem_of() if marked else ""
         for item in marked if problem else ():
             item.stash[_PROBLEM] = f"{need}: {problem}"
+
+
+def pytest_collection_finish() -> None:
+    """Exclude everything that exists now from garbage collection: thousands of tests and all modules stay anyway."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
