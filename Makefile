@@ -1,5 +1,5 @@
-# Start with `make demo`, then `make test`. Everything is installed into .venv, and nothing elsewhere. With another
-# Python: `make demo PYTHON=python3.13`. Some of the tests: `make test TESTS=tests/values`.
+# Start with `make demo`, then `make test`. Everything is installed into .venv, and nothing elsewhere. To use a different
+# Python: `make demo PYTHON=python3.13`. To run some of the tests: `make test TESTS=tests/values`.
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PLUGINS := $(wildcard plugins/*)
 
-# A virtual environment of a different Python than the named one is recreated.
+# A virtual environment with a different Python from the requested one is recreated.
 WHICH := -c 'import sys; print(sys.version, sys.base_prefix)' 2>/dev/null
 ifneq ($(origin PYTHON),file)
 ifneq ($(shell $(PYTHON) $(WHICH)),$(shell $(BIN)/python $(WHICH)))
@@ -15,7 +15,7 @@ ifneq ($(shell $(PYTHON) $(WHICH)),$(shell $(BIN)/python $(WHICH)))
 endif
 endif
 
-# Let Python cache compiled modules: tests start many processes, which would all compile the same ones.
+# Allow Python to cache compiled modules: tests start many processes, which would all compile the same modules.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -26,14 +26,14 @@ help:
 	@echo "make test    set up, and run the tests; lists those that cannot run here"
 	@echo "make check   lint, types, and quick tests that need no engine; takes a minute"
 	@echo "make lint    ruff, import contracts        make types   mypy, strict"
-	@echo "make docs    build site/ from docs/        make bench   measure, as ratios"
-	@echo "make validate  check every bundled task three times: valid, with stable results? FLAGS='--sandbox docker'"
+	@echo "make docs    build site/ from docs/        make bench   run the benchmarks"
+	@echo "make validate  check every bundled task three times: is it valid, and are its results stable? FLAGS='--sandbox docker'"
 	@echo "make attack    run adversarial agents against every bundled task, and write the table of docs/attack.md; takes an hour. SANDBOXES=local without Docker"
 	@echo "make real-suites  run the test suites of five real projects with the hardened scorer; takes minutes"
 	@echo "make lock    update requirements/dev.txt   make clean   remove generated files"
 
 $(READY): requirements/dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "AgentBench needs Python 3.11 or newer; name one: make PYTHON=python3.12 ...")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "AgentBench needs Python 3.11 or newer; pass one: make PYTHON=python3.12 ...")'
 	@echo "setting up $(VENV), which takes about a minute"
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt

@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _docker() -> str:
-    """Why no Docker engine is available; empty if one is."""
+    """The reason why no Docker engine is available, or an empty string."""
     if shutil.which("docker") is None:
         return "no docker command"
     try:
@@ -72,12 +72,12 @@ def _docker() -> str:
 
 
 def _browser() -> str:
-    """Why no browser is available; empty if one is."""
+    """The reason why no browser is available, or an empty string."""
     return "" if shutil.which("chromium") else "no chromium command"
 
 
 def _mounts() -> str:
-    """Why no file system can be mounted in a new namespace; empty if one can."""
+    """The reason why no file system can be mounted in a new namespace, or an empty string."""
     as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
     command = ["unshare", *as_root, "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
     if shutil.which("unshare") is None:
@@ -87,7 +87,7 @@ def _mounts() -> str:
 
 
 def _index() -> str:
-    """Why no package index is available; empty if one is. Tests use uv and pip, which have separate settings."""
+    """The reason why no package index is available, or an empty string. uv and pip have separate settings."""
     with tempfile.TemporaryDirectory() as directory:
         arguments = ("--quiet", "--no-deps", "iniconfig")
         for command in (("pip", "download", "--dest", directory), ("uv", "pip", "install", "--target", directory)):
@@ -107,7 +107,7 @@ _NEEDS: dict[str, Callable[[], str]] = {
 
 @pytest.fixture(scope="session", autouse=True)
 def _remove_images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Remove the environment images that tests built."""
+    """Remove the environment images that tests have cached."""
     yield
     caches = list(tmp_path_factory.getbasetemp().glob("*/*/agentbench/docker"))
     if caches and not _docker():

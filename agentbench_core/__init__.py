@@ -1,6 +1,6 @@
-"""The names that plugin authors may use: a plugin imports from here and from nowhere below.
+"""The public API for plugin authors: plugins import from here, never from submodules.
 
-They are listed in ``__init__.pyi`` and loaded when they are first used, so that importing this does nothing.
+They are listed in ``__init__.pyi`` and loaded when they are first used, so that importing this package is cheap.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""The public names, for type checkers and for the loader in ``__init__.py``. Sorted by module."""
+"""The public API, for type checkers and for the loader in ``__init__.py``. Sorted by module."""
 
 __version__: str
 

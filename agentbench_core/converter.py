@@ -1,7 +1,7 @@
 """The one strict converter between plain data (YAML, JSON, flags) and frozen values.
 
 cattrs is lax by default (``id: 3`` becomes ``"3"``, ``tags: abc`` becomes three tags). Here nothing is coerced
-except integers to floats, unknown keys are errors, and messages contain file, path and remedy.
+except integers to floats, unknown keys are errors, and messages contain the file, the path and a remedy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agentbench_core.schema import FieldValueError, key_of, type_name
 
 T = TypeVar("T")
 _MOST = 30
-"""Problems listed in one message, so that it fits on a screen."""
+"""Maximum number of problems in one message, so that it fits on a screen."""
 
 
 def load(data: object, cls: type[T], *, where: str) -> T:

@@ -2,7 +2,7 @@
 
 ::
 
-    AgentBenchError                 what, which one, where, and what to do next
+    AgentBenchError                 what went wrong, where, and what to do next
     ├── InputError                  exit 2: invalid input: a file, a flag, a name
     │   └── UnknownNameError        nothing is registered under that name
     ├── UnavailableError            exit 3: the environment lacks something (Docker, a key, git)
@@ -30,7 +30,7 @@ from typing import ClassVar
 
 
 class AgentBenchError(Exception):
-    """Base class. ``str(error)`` is the whole message, with the remedy."""
+    """Base class. ``str(error)`` is the whole message, including the remedy."""
 
     exit_code: ClassVar[int] = 1  #: exit code of the command
 
@@ -60,7 +60,7 @@ class UnavailableError(AgentBenchError):
 
 
 class RunStoppedError(AgentBenchError):
-    """The run ended before all attempts were made."""
+    """The run ended before all attempts had run."""
 
     exit_code = 4  #: exit code of the command
 
@@ -76,7 +76,7 @@ class SetupError(AgentBenchError):
 
     def __init__(self, message: str, *, remedy: str = "", facts: Mapping[str, str] | None = None) -> None:
         super().__init__(message, remedy=remedy)
-        self.facts: Mapping[str, str] = dict(facts or {})  #: what the sandbox reports anyway, such as an image id
+        self.facts: Mapping[str, str] = dict(facts or {})  #: facts reported despite the failure, such as an image id
 
 
 class CalibrationError(AgentBenchError):

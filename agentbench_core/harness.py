@@ -1,4 +1,4 @@
-"""Public names for commands of plugins: reading tasks, making attempts, flags and tables of the command line.
+"""The public API for plugin commands: reading tasks, running attempts, command-line flags and tables.
 
 They are listed in ``harness.pyi`` and loaded on first use. Components only need the names in :mod:`agentbench_core`.
 """

@@ -1,4 +1,4 @@
-"""The names for commands of plugins, for type checkers and for the loader in ``harness.py``. Sorted by module."""
+"""The public API for plugin commands, for type checkers and for the loader in ``harness.py``. Sorted by module."""
 
 from .cli.app import (
     App as App,

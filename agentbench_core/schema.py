@@ -42,7 +42,7 @@ def option(
     """A field of a frozen class, with help.
 
     Args:
-        default: value when nothing is given; without it the field is required.
+        default: value if none is set; without it the field is required.
         help: one line of text, shown by ``plugins show``, READMEs and the JSON Schema.
         pattern: for text, a regular expression that the whole value must match.
         minimum: for numbers, the smallest value allowed.

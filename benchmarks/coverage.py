@@ -1,8 +1,8 @@
-"""Coverage of intervals of a difference with repeats; docs/statistics.md contains the output.
+"""Coverage of confidence intervals for a difference, with repeats; docs/statistics.md contains the output.
 
-Tasks are drawn from three distributions, and both runs make some attempts at each. A figure is the share of such
-comparisons (1,000, or the first argument) in which the 95% interval contains the true difference; with 1,000, a
-figure near .95 has a standard error of 0.7 pp.
+Tasks are drawn from three distributions, and both runs attempt each task one or more times. A figure is the share of
+such comparisons (1,000, or the first argument) in which the 95% interval contains the true difference; with 1,000,
+a figure near .95 has a standard error of 0.7 pp.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The cost of the sandbox ``docker``, compared with alternatives. Run by ``make bench`` if an engine is available.
+"""The cost of the ``docker`` sandbox, compared with alternatives. Run by ``make bench`` if an engine is available.
 
-CPU time is that of the whole machine (client, engine, containers, kernel) minus its idle usage, so run it on an idle
-machine. Rounds alternate; every figure is a median of this run, and ratios are computed from medians.
+CPU time is measured for the whole machine (client, engine, containers, kernel), minus its idle usage: run this on an
+idle machine. Rounds alternate; every figure is a median of this run, and ratios are computed from medians.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Cost:
 
 MEASURED: list[Cost] = []
 IDLE: list[float] = []
-"""CPU seconds per second of the idle machine."""
+"""CPU seconds that the idle machine uses per second."""
 
 
 class Quiet:
@@ -229,7 +229,7 @@ def tool_call(directory: Path, cli: Cost) -> None:
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(sys.stderr):
         agentbench(["run", "--suite", "custom-dev", "--agent", "caller", "--sandbox", "docker", *flags])
     cost = middle(MEASURED)
-    print("a whole tool call: the tool `run` with `true`, its events and evidence on disk")
+    print("a whole tool call: the `run` tool with `true`, its events and evidence on disk")
     say("tool call", cost, f"docker exec alone takes {cli.cpu / cost.cpu:.0f}x its CPU (at least 10x)")
 
 
@@ -250,7 +250,7 @@ def attempts(bench: Bench) -> None:
 
 
 def warm_attempt(bench: Bench) -> None:
-    """The two starts of an attempt."""
+    """The two sandboxes of an attempt."""
     command = ["docker", "run", "--rm", *BARE, IMAGE, "true"]
     costs = compared(ours=(bench.warm_attempt, 1), bare=(in_turn(lambda: subprocess.run(command, check=True), 2), 1))
     print("a warm attempt: agent start and removal, scoring start and removal, two forks")
@@ -262,14 +262,14 @@ def warm_attempt(bench: Bench) -> None:
 def main() -> None:
     """Print everything, if an engine is available."""
     if subprocess.run(["docker", "image", "inspect", IMAGE], capture_output=True, check=False).returncode != 0:
-        print(f"sandbox docker: not measured: no engine with {IMAGE} is available")
+        print(f"docker sandbox: not measured: no engine with {IMAGE} is available")
         return
     with tempfile.TemporaryDirectory() as name:
         os.environ["XDG_CACHE_HOME"] = name
         cpu = busy_sec()
         time.sleep(3)
         IDLE.append((busy_sec() - cpu) / 3)
-        print(f"sandbox docker; this machine uses {1000 * IDLE[0]:.0f} ms of CPU per second when idle")
+        print(f"docker sandbox; this machine uses {1000 * IDLE[0]:.0f} ms of CPU per second when idle")
         with prepared(Path(name)) as bench:
             cli = one_command(bench)
             tool_call(Path(name), cli)

@@ -1,7 +1,7 @@
 """The cost of a huge repository: checkout, fork, snapshot and diff, in seconds and memory, as ratios.
 
 Compares a large tree with one a tenth of its size: it should take ten times the time and little more memory.
-By hand: ``python benchmarks/huge_repository.py [FILES]``.
+Usage: ``python benchmarks/huge_repository.py [FILES]``.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The cost of model calls in the harness. Run by ``make bench``.
 
-1. 200 attempts at once in the sandbox ``local``, each with 10 calls. A loopback server in its own process responds to
+1. 200 attempts at once in the ``local`` sandbox, each with 10 calls. A loopback server in its own process responds to
    each after 1 s over HTTP with a tool call (``read_file``). Measures the time from the start of the first agent phase
    to the end of the last, compared with the unavoidable 10 s, and memory.
    Files are kept in memory if possible, to measure the harness and not the disk (set TMPDIR for another directory).
-2. The harness's own CPU time per call, without latency, HTTP and sandbox, by length of the conversation.
+2. The harness's own CPU time per call, without latency, HTTP or sandbox, by length of the conversation.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Phases(RunObserver):
 
 
 def make_task(root: Path) -> Path:
-    """A task that is solved by one word."""
+    """A task that is solved by writing one word."""
     directory = root / "tasks/bench/word"
     (directory / "repo").mkdir(parents=True)
     (directory / "repo/app.txt").write_text("broken\n")
@@ -198,7 +198,7 @@ def many_at_once(root: Path) -> None:
     seconds = used.ru_utime + used.ru_stime - cpu.ru_utime - cpu.ru_stime
     ratio = f"{together / ideal:.2f}x the ideal of {ideal:g} s (at most 1.2x)"
     print(
-        f"  {ATTEMPTS} attempts at once, {CALLS} calls each over HTTP, answered after {LATENCY_SEC:g} s, sandbox local"
+        f"  {ATTEMPTS} attempts at once, {CALLS} calls each over HTTP, answered after {LATENCY_SEC:g} s, local sandbox"
     )
     print(f"    files                   in {tempfile.gettempdir()}")
     print(f"    agent phases together   {together:6.2f} s   {ratio}")
@@ -239,7 +239,7 @@ def own_cpu(root: Path) -> None:
         spent = next(json.loads(line[6:]) for line in done.stdout.splitlines() if line.startswith("SPENT "))
         medians.append(statistics.median(spent[-40:]) * 1000)
         print(f"    the last 40 of {length:4} calls  {medians[-1]:6.2f} ms (at most 1 ms)")
-    print(f"    {LENGTHS[-1]} calls take {medians[-1] / medians[0]:.2f}x a call of what {LENGTHS[0]} take")
+    print(f"    {LENGTHS[-1]} calls take {medians[-1] / medians[0]:.2f}x as long per call as {LENGTHS[0]}")
 
 
 def main() -> None:

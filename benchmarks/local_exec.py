@@ -1,4 +1,4 @@
-"""The cost of a supervised command in the sandbox `local`, compared with a subprocess. Run by ``make bench``."""
+"""The cost of a supervised command in the `local` sandbox, compared with a subprocess. Run by ``make bench``."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def main() -> None:
         finally:
             provider.close()
     ratio = supervised / plain
-    print(f"sandbox local, exec of `true`: {supervised:.1f} ms; plain subprocess {plain:.1f} ms: {ratio:.1f}x")
+    print(f"local sandbox, exec of `true`: {supervised:.1f} ms; plain subprocess {plain:.1f} ms: {ratio:.1f}x")
 
 
 if __name__ == "__main__":

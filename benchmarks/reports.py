@@ -1,7 +1,7 @@
 """The cost of reports on 100,000 attempts, compared with reading the records with orjson. Run by ``make bench``.
 
 Start time is excluded: everything is imported, and every file is in the page cache, before the first round. Rounds
-alternate; every figure is a median, and ratios are computed from medians. Memory is that of a separate process, which
+alternate; every figure is a median, and ratios are computed from medians. Memory is measured in a separate process that
 does nothing else.
 """
 

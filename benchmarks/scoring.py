@@ -1,4 +1,4 @@
-"""The cost of the hardened scorer: the score phase of every bundled task's solution, alternating with `plain`.
+"""The cost of the hardened scorer: score phases of the bundled tasks' reference solutions, alternating with `plain`.
 
 ``python benchmarks/scoring.py [--sandbox docker] [--suite NAME ...] [--times N]``
 """
@@ -16,7 +16,7 @@ MODES = {"hardened": "tests", "plain": "plain"}
 
 
 def score_seconds(suite: str, sandbox: str, scorer: str, out: Path) -> dict[str, float]:
-    """Seconds of each score phase of a run of the solutions, one task at a time. Raises if one does not pass."""
+    """Seconds of each score phase in a run of the solutions, one task at a time. Raises if one does not pass."""
     command = [str(Path(sys.executable).with_name("agentbench")), "run", "--suite", suite, "--agent", "scripted"]
     flags = ["--sandbox", sandbox, "--workers", "1", "--set", f"scorer={scorer}", "--out", str(out)]
     subprocess.run([*command, *flags], check=True, capture_output=True)

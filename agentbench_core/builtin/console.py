@@ -1,4 +1,4 @@
-"""The reporter ``console``: one page of plain text."""
+"""The ``console`` reporter: one page of plain text."""
 
 from __future__ import annotations
 
@@ -61,10 +61,12 @@ def summary(run: RunView) -> str:
         lines.append(f"not attempted: {planned - len(records)} of {planned}")
     changes = [change for resumption in run.manifest.resumed for change in resumption.changes]
     if changes:
-        lines.append(f"mixed: resumed after {len(changes)} changes, such as {shorten(changes[0], _LONGEST)}")
+        lines.append(f"mixed conditions: resumed after {len(changes)} changes, such as {shorten(changes[0], _LONGEST)}")
     lines += _model(run, records)
     if any(not record.sandbox.isolated for record in records):
-        lines.append(f"sandbox {records[0].sandbox.name!r} is not isolated: results are valid for trusted agents only")
+        lines.append(
+            f"the {records[0].sandbox.name!r} sandbox is not isolated: results are valid for trusted agents only"
+        )
     # Shown on terminals and by Markdown renderers, where a name must not become a tag.
     return escape_control("\n".join(lines)).replace("<", r"\<").rstrip() + "\n"
 
@@ -81,7 +83,7 @@ def _model(run: RunView, records: Sequence[AttemptRecord]) -> list[str]:
         known, spent = sum(usage.cost_usd for usage in used), run.spent_usd()
         lines.append(f"model {names}: {calls} calls, {tokens} tokens, {known:.4f} USD")
         if spent > known + 0.00005:
-            lines.append(f"spent at most: {spent:.4f} USD, including superseded attempts and calls of unknown cost")
+            lines.append(f"spent at most: {spent:.4f} USD, including superseded attempts and calls with unknown cost")
     if replayed:
         lines.append(f"replayed: {replayed} of {len(records)}; the model responses are from an earlier run")
     return lines
@@ -92,17 +94,17 @@ def _rates(counted: Sequence[AttemptRecord], scored: Sequence[AttemptRecord], ex
     lines = []
     if excluded:
         them = f"{len(excluded)} quarantined task{'s' if len(excluded) > 1 else ''}"
-        lines.append(f"without {them}; with: {_rate(scored)}{_share(scored)}")
+        lines.append(f"excludes {them}; with all tasks: {_rate(scored)}{_share(scored)}")
         lines += [f"quarantined: {name}: {shorten(reason, _LONGEST)}" for name, reason in excluded.items()]
     clean = [record for record in counted if not _suspected(record)]
     if len(clean) < len(counted):
         plural = "s" if len(counted) - len(clean) > 1 else ""
-        lines.append(f"without {len(counted) - len(clean)} suspected attempt{plural}: {_rate(clean)}{_share(clean)}")
+        lines.append(f"excluding {len(counted) - len(clean)} suspected attempt{plural}: {_rate(clean)}{_share(clean)}")
     return lines
 
 
 def _suspected(record: AttemptRecord) -> bool:
-    """Whether an attempt may have tampered with its verdict or used leaked data; convicted ones have failed already."""
+    """Whether an attempt may have tampered with its verdict or used leaked data; confirmed ones already failed."""
     names = {label.name for label in record.labels}
     return not _SUSPICIONS.isdisjoint(names) and record.result.failure_reason is not FailureReason.TAMPERED
 

@@ -16,65 +16,65 @@ class NoOptions:
 
 @attrs.frozen(kw_only=True)
 class PlainOptions:
-    """Options of scorer ``plain``."""
+    """Options of the ``plain`` scorer."""
 
     read_only: bool = option(False, help="make the tree read-only for tests, unless the task sets validation.writable")
 
 
 @attrs.frozen(kw_only=True)
 class RepairOptions:
-    """When an agent that repairs in a loop gives up, and which prompts it uses. Classes of options may inherit them."""
+    """When an agent that repairs in a loop gives up, and which prompts it uses. Option classes may inherit from it."""
 
     same_failure: int = option(4, help="consecutive changes after which the command fails in the same way", minimum=1)
     tool_errors: int = option(8, help="consecutive failed tool calls", minimum=1)
     idle_turns: int = option(2, help="consecutive responses without a tool call, while the command fails", minimum=1)
-    prompt_version: Literal["v1", "v2"] = option(
-        "v2", help="prompts and messages to the model; v1: those of older runs"
-    )
+    prompt_version: Literal["v1", "v2"] = option("v2", help="prompts and messages to the model; v1: as in older runs")
 
 
 @attrs.frozen(kw_only=True)
 class BaselineOptions(RepairOptions):
-    """Options of agent ``baseline``: when it gives up, and which prompts it uses."""
+    """Options of the ``baseline`` agent: when it gives up, and which prompts it uses."""
 
 
 @attrs.frozen(kw_only=True)
 class ReplayOptions:
-    """Options of llm ``replay``."""
+    """Options of the ``replay`` llm."""
 
     from_: str = option("", help="directory of the run to replay")
 
 
 @attrs.frozen(kw_only=True)
 class ScriptedOptions:
-    """Options of agent ``scripted``."""
+    """Options of the ``scripted`` agent."""
 
     stop_on_error: bool = option(True, help="end with TOOL_ERROR at the first tool call that fails")
 
 
 @attrs.frozen(kw_only=True)
 class ListFilesOptions:
-    """Options of tool ``list_files``."""
+    """Options of the ``list_files`` tool."""
 
-    max_paths: int = option(2000, help="paths in one result", minimum=1)
+    max_paths: int = option(2000, help="maximum paths in one result", minimum=1)
 
 
 @attrs.frozen(kw_only=True)
 class ReadFileOptions:
-    """Options of tool ``read_file``."""
+    """Options of the ``read_file`` tool."""
 
-    max_chars: int = option(60_000, help="characters in one result", minimum=1)
+    max_chars: int = option(60_000, help="maximum characters in one result", minimum=1)
 
 
 @attrs.frozen(kw_only=True)
 class SearchOptions:
-    """Options of tool ``search``."""
+    """Options of the ``search`` tool."""
 
     max_results: int = option(200, help="maximum lines in one result", minimum=1)
 
 
 @attrs.frozen(kw_only=True)
 class RunOptions:
-    """Options of tool ``run``."""
+    """Options of the ``run`` tool."""
 
-    max_chars: int = option(30_000, help="characters of each stream in one result; the middle is omitted", minimum=1)
+    max_chars: int = option(
+        30_000, help="maximum characters of each stream in one result; the middle is omitted", minimum=1
+    )

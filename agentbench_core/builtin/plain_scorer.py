@@ -1,4 +1,4 @@
-"""The scorer ``plain`` trusts the report of the passing command. It shows what the checks of ``tests`` are worth."""
+"""The ``plain`` scorer trusts the report of the passing command: a baseline for the checks of the ``tests`` scorer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _JUNIT = "junit.xml"
 # The results directory may have any name, so it is quoted for pytest, which splits this variable like a shell.
 _WITH_JUNIT = f"""export PYTEST_ADDOPTS="--junitxml='$AGENTBENCH_RESULTS/{_JUNIT}' -o junit_family=xunit1"; """
 _PYTEST = re.compile(r"(?<![\w.-])(?:pytest|py\.test)(?![\w.-])")
-_WEAK = Label(name="weak_verdict", evidence="the scorer `plain` trusts what the tests report")
+_WEAK = Label(name="weak_verdict", evidence="the `plain` scorer trusts what the tests report")
 
 
 def outcomes(data: bytes, known: Collection[str] = ()) -> Mapping[str, str]:
@@ -103,7 +103,7 @@ def _outcome(case: Element) -> str:
 
 @attrs.frozen
 class PlainScorer:
-    """Exit code 0 passes; with expected test ids, each of them must be in pytest's own results and have passed.
+    """Exit code 0 passes; with expected test ids, pytest's own results must also list each of them as passed.
 
     Protected files are restored and the change is filtered, as for every scorer. Nothing else is checked.
     """

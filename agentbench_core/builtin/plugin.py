@@ -55,9 +55,9 @@ def agentbench_register_llms(register: Register[LLM]) -> None:
 @hookimpl
 def agentbench_register_tools(register: Register[Tool]) -> None:
     """The five tools."""
-    register("list_files", list_files, ListFilesOptions, summary="paths below a directory")
-    register("read_file", read_file, ReadFileOptions, summary="text of a file, or some lines of it")
-    register("search", search, SearchOptions, summary="lines that match, in all files or some")
+    register("list_files", list_files, ListFilesOptions, summary="paths under a directory")
+    register("read_file", read_file, ReadFileOptions, summary="text of a file, or some of its lines")
+    register("search", search, SearchOptions, summary="matching lines, in all or some files")
     register("apply_patch", apply_patch, NoOptions, summary="a unified diff: all hunks or nothing")
     register("run", run, RunOptions, summary="a shell command in the sandbox")
 
@@ -89,77 +89,77 @@ def agentbench_register_variants(register: RegisterVariant) -> None:
 
 
 def baseline(options: BaselineOptions) -> Agent:
-    """Make the agent ``baseline``."""
+    """Create the ``baseline`` agent."""
     from agentbench_core.builtin.agents.baseline import Baseline
 
     return Baseline(options)
 
 
 def replay(options: ReplayOptions) -> LLM:
-    """Make the llm ``replay``."""
+    """Create the ``replay`` llm."""
     from agentbench_core.builtin.replay import Replay
 
     return Replay(options)
 
 
 def scripted(options: ScriptedOptions) -> Agent:
-    """Make the agent ``scripted``."""
+    """Create the ``scripted`` agent."""
     from agentbench_core.builtin.agents.controls import Scripted
 
     return Scripted(options)
 
 
 def idle(options: NoOptions) -> Agent:
-    """Make the agent ``idle``."""
+    """Create the ``idle`` agent."""
     from agentbench_core.builtin.agents.controls import Idle
 
     return Idle(options)
 
 
 def list_files(options: ListFilesOptions) -> Tool:
-    """Make the tool ``list_files``."""
+    """Create the ``list_files`` tool."""
     from agentbench_core.builtin.tools.files import ListFiles
 
     return ListFiles(options)
 
 
 def read_file(options: ReadFileOptions) -> Tool:
-    """Make the tool ``read_file``."""
+    """Create the ``read_file`` tool."""
     from agentbench_core.builtin.tools.files import ReadFile
 
     return ReadFile(options)
 
 
 def search(options: SearchOptions) -> Tool:
-    """Make the tool ``search``."""
+    """Create the ``search`` tool."""
     from agentbench_core.builtin.tools.files import Search
 
     return Search(options)
 
 
 def apply_patch(options: NoOptions) -> Tool:
-    """Make the tool ``apply_patch``."""
+    """Create the ``apply_patch`` tool."""
     from agentbench_core.builtin.tools.apply_patch import ApplyPatch
 
     return ApplyPatch(options)
 
 
 def run(options: RunOptions) -> Tool:
-    """Make the tool ``run``."""
+    """Create the ``run`` tool."""
     from agentbench_core.builtin.tools.run import Run
 
     return Run(options)
 
 
 def plain(options: PlainOptions) -> Scorer:
-    """Make the scorer ``plain``."""
+    """Create the ``plain`` scorer."""
     from agentbench_core.builtin.plain_scorer import PlainScorer
 
     return PlainScorer(options)
 
 
 def console(options: NoOptions) -> Reporter:
-    """Make the reporter ``console``."""
+    """Create the ``console`` reporter."""
     from agentbench_core.builtin.console import Console
 
     return Console(options)

@@ -1,4 +1,4 @@
-"""The llm ``replay``: returns the recorded responses of an earlier run."""
+"""The ``replay`` llm: returns the recorded responses of an earlier run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from agentbench_core import (
 )
 from agentbench_core.builtin.options import ReplayOptions
 
-_SHOWN = 60  # lines of a difference
+_SHOWN = 60  # lines of a diff
 _COMPARED = 100  # lines of one message that are compared
 _CONTEXT = 2
 _REDACTED = "[redacted "
@@ -40,7 +40,7 @@ _normalize = functools.lru_cache(maxsize=1024)(normalize_output)
 
 @attrs.frozen
 class _RequestKey:
-    """A request as digests, without what differs between equal runs: of everything but its messages, and of each."""
+    """A request as digests: one of everything but its messages, one per message; ignores what differs in equal runs."""
 
     head: str
     messages: tuple[str, ...]
@@ -66,8 +66,8 @@ class Replay:
     A call gets the first unused recorded response to an equal request of the same task and repeat; requests of the same
     agent come first. So the result does not depend on timing, unless sub-agents get their names in another order.
 
-    Limits in money are not replayed, since responses cost nothing. An attempt that was ended by one continues until
-    its first unrecorded request.
+    Cost limits are not replayed, since responses cost nothing: an attempt that reached one continues until its first
+    unrecorded request.
     """
 
     def __init__(self, options: ReplayOptions) -> None:
@@ -83,7 +83,7 @@ class Replay:
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:
         """The recorded facts about the model; the price is zero."""
         if not self._from:
-            raise InputError("no run to replay was given", remedy="Pass it: --set llm.from=RUN_DIR")
+            raise InputError("no run to replay was specified", remedy="Pass its directory: --set llm.from=RUN_DIR")
         manifest = self._run.manifest
         if manifest.model is None:
             raise InputError(f"{self._from} has no model calls to replay", remedy="See: agentbench runs list")
@@ -184,7 +184,7 @@ def _explain(request: Request, key: _RequestKey, recorded: Sequence[tuple[_Answe
         return f"no model call was recorded for {where}"
     nearest, _ = max(recorded, key=lambda item: (_similarity(key, item[0].key), not item[1], -item[0].number))
     if nearest.key == key:
-        return f"{where}: this request was made more often than it was recorded"
+        return f"{where}: this request was sent more often than it was recorded"
     return "\n".join(
         [
             f"{where}: no recorded request matches; the closest one differs as follows:",
@@ -208,7 +208,7 @@ def _common_prefix(one: Sequence[str], other: Sequence[str]) -> int:
 def _difference(recorded: _Answer, request: Request, key: _RequestKey) -> Sequence[str]:
     """The difference in settings and tools, and the first message that differs; later messages are not compared.
 
-    Lines far behind the first difference are not compared either: a tested program wrote them, and comparing is slow.
+    Lines long after the first difference are not compared: a tested program may print any number, and diffs are slow.
     """
     same = _common_prefix(recorded.key.messages, key.messages)
     with_head = recorded.key.head != key.head

@@ -23,7 +23,7 @@ CORE_COMMANDS = {
         "Enable shell completion for commands, flags and names.",
     ),
     "config show": ("agentbench_core.cli.config:show_config", "Show every setting and where its value comes from."),
-    "doctor": ("agentbench_core.cli.doctor:doctor", "Check this machine for problems, with remedies."),
+    "doctor": ("agentbench_core.cli.doctor:doctor", "Check this machine for problems and suggest fixes."),
     "plugins list": ("agentbench_core.cli.plugins:list_plugins", "List components by kind, then unused plugins."),
     "plugins show": ("agentbench_core.cli.plugins:show_plugin", "Show a component or plugin: options, origin, state."),
     "replay": ("agentbench_core.cli.run:replay", "Repeat a run with its recorded model responses."),
@@ -39,7 +39,7 @@ CORE_COMMANDS = {
 """The core's own commands by name: module, and summary. Plugins cannot replace them."""
 
 TAKEN = frozenset({*CORE_COMMANDS, *COMMAND_GROUPS})
-"""Names that commands of plugins cannot use."""
+"""Names that plugin commands cannot use."""
 
 
 @attrs.define(slots=False)
@@ -47,7 +47,7 @@ class App:
     """The state of one invocation; plugins are discovered on first use."""
 
     disabled: frozenset[str]  #: names of disabled plugins
-    trace: bool = False  #: whether the loading of plugins is logged
+    trace: bool = False  #: whether plugin loading is logged
 
     @classmethod
     def from_environment(cls, switched_off: Iterable[str], *, trace: bool = False) -> App:
@@ -99,7 +99,7 @@ def print_json(value: Any) -> None:
 
 
 def shortened(text: str, limit: int = 300) -> str:
-    """An explanation on one line; of a traceback, only the exception."""
+    """An explanation on one line; for a traceback, only the exception."""
     lines = text.strip().splitlines()
     message = lines[-1] if text.startswith("Traceback") else " ".join(line.strip() for line in lines)
     return shorten(message, limit)

@@ -15,7 +15,7 @@ from agentbench_core.plugin.registry import provided_by
 
 
 class CommandGroup(click.Group):
-    """``agentbench`` itself, or a group below it, such as ``agentbench tasks``.
+    """``agentbench`` itself, or one of its groups, such as ``agentbench tasks``.
 
     ``within`` is the prefix of its commands in the table and in the registry: empty, or ``"tasks "``.
     """
@@ -26,7 +26,7 @@ class CommandGroup(click.Group):
         self._within = within
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of the commands directly below this group."""
+        """The names of the commands directly in this group."""
         return list(self._summaries(ctx))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -53,7 +53,7 @@ class CommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Exit with 141 if the reader of the output has gone: 1 is reserved for failed checks."""
+        """Exit with 141 if the reader of the output has exited: 1 is reserved for failed checks."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -71,7 +71,7 @@ class CommandGroup(click.Group):
         return did_you_mean(name, known) or missing
 
     def _summaries(self, ctx: click.Context) -> Mapping[str, str]:
-        """The commands directly below this group, sorted. The core's come last, so plugins cannot replace them."""
+        """The commands directly in this group, sorted. The core's come last, so plugins cannot replace them."""
         everywhere = {
             **{component.name: _as_sentence(component.summary) for component in App.of(ctx).registry.all("command")},
             **{name: summary for name, (_, summary) in CORE_COMMANDS.items()},

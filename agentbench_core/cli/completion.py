@@ -31,7 +31,7 @@ _VARIABLE = "_AGENTBENCH_COMPLETE"
 @click.argument("shell", type=click.Choice(sorted(_INTO)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of SHELL, for commands, flags, and names of components, suites and variants."""
+    """Print a completion script for SHELL: completes commands, flags, and names of components, suites and variants."""
     kind = get_completion_class(shell)
     assert kind is not None, "click supports all offered shells"
     for name in ("agentbench", "ab"):
@@ -75,7 +75,7 @@ def any_path(_ctx: click.Context, _: click.Parameter, prefix: str) -> list[Compl
 
 
 def run_directories(ctx: click.Context, _: click.Parameter, prefix: str) -> list[CompletionItem]:
-    """Complete run directories in the default output directory or below the typed path; else any directory."""
+    """Complete run directories in the default output directory or under the typed path; else any directory."""
     directories = {Path(ctx.params.get("out") or RunSettings().out), Path(f"{prefix}x").parent}
     known = sorted({str(run) for directory in directories for run in find_runs(directory)})
     results = [CompletionItem(run) for run in known if run.startswith(prefix)]

@@ -11,7 +11,7 @@ import attrs
 from agentbench_core.values.events import Delegation, EventEntry, LLMRequest, LLMResponse, ToolCallStarted
 
 _LINES = 200
-"""Most agents drawn: agents write these events and may write any number."""
+"""Maximum number of agents drawn: agents write these events, and may write any number."""
 _NAME = 80  # maximum characters of a name
 
 
@@ -21,7 +21,7 @@ class AgentTree:
 
     children: dict[str, list[str]] = attrs.field(factory=dict)
     delegated: set[str] = attrs.field(factory=set)
-    """Every agent delegated to. One with several parents stays below the first."""
+    """Every agent that was delegated to. An agent with several parents stays under the first."""
     calls: Counter[str] = attrs.field(factory=Counter)
     steps: Counter[str] = attrs.field(factory=Counter)
     tokens: Counter[str] = attrs.field(factory=Counter)

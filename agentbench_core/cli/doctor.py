@@ -1,4 +1,4 @@
-"""``agentbench doctor``: check this machine, with a remedy for each problem."""
+"""``agentbench doctor``: check this machine for problems, and suggest a fix for each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Status = Literal["ok", "warning", "failed"]
 
 @attrs.frozen
 class Check:
-    """The result of one check. ``failed`` prevents every run; ``warning`` prevents some."""
+    """The result of one check. ``failed`` prevents every run; ``warning`` prevents some runs."""
 
     name: str
     status: Status
@@ -49,7 +49,7 @@ class Check:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @click.pass_obj
 def doctor(app: App, as_json: bool) -> int:
-    """Check this machine. Every problem comes with a remedy. Exits with 3 if no run is possible."""
+    """Check this machine for problems and suggest fixes. Exit code: 3 if no run is possible."""
     checks = [_python(), _git(), _temporary(), *_project(app), *_plugins(app, _patience())]
     if as_json:
         print_json([attrs.asdict(check) for check in checks])
@@ -79,7 +79,7 @@ def _git() -> Check:
 def _temporary() -> Check:
     directory = tempfile.gettempdir()
     free = shutil.disk_usage(directory).free
-    remedy = "Workspaces are created there. Free disk space, or set TMPDIR."
+    remedy = "Workspaces are created in this directory. Free disk space, or set TMPDIR."
     return Check("disk", "ok" if free >= _LOW_DISK else "warning", f"{free >> 20} MiB free in {directory}", remedy)
 
 

@@ -54,7 +54,7 @@ sandbox_flag = click.option(
     metavar="NAME",
     shell_complete=names_of("sandbox"),
     help="Sandbox that runs commands; `local` is not isolated. "
-    "[default: local; the isolated one for agents that use a model]",
+    "[default: local, or the isolated sandbox for agents that use a model]",
 )  #: adds `--sandbox NAME`
 set_flag = click.option(
     "--set",
@@ -86,18 +86,22 @@ def _all_of(*flags: Callable[[F], F]) -> Callable[[F], F]:
 
 
 replay_flags = _all_of(
-    click.option("--tasks", metavar="DIR", help="Directory of suites. [default: that of the run]"),
+    click.option("--tasks", metavar="DIR", help="Directory of suites. [default: same as the original run]"),
     click.option(
         "--sandbox",
         metavar="NAME",
         shell_complete=names_of("sandbox"),
-        help="Another sandbox. [default: that of the run]",
+        help="Sandbox to use instead. [default: same as the original run]",
     ),
-    click.option("--workers", type=int, help="Number of attempts to run in parallel. [default: that of the run]"),
-    click.option("--out", metavar="DIR", help="Directory for the new run directory. [default: that of the run]"),
+    click.option(
+        "--workers", type=int, help="Number of attempts to run in parallel. [default: same as the original run]"
+    ),
+    click.option(
+        "--out", metavar="DIR", help="Directory for the new run directory. [default: same as the original run]"
+    ),
     set_flag,
 )
-"""The flags of a run whose variant is given."""
+"""The flags of a run whose variant is known, such as a replay."""
 
 suite_flags = _all_of(
     click.option(
@@ -134,7 +138,7 @@ variant_flags = _all_of(
     click.option(
         "--model",
         metavar="NAME",
-        help="Model name used by the provider, or a preset of configs/models.yaml. [default: the default preset]",
+        help="Model name used by the provider, or a preset from configs/models.yaml. [default: the default preset]",
     ),
     click.option("--temperature", type=float, help="Sampling temperature. [default: the provider's default]"),
     click.option("--max-steps", type=int, help="Maximum number of tool calls per attempt. [default: the task's limit]"),
@@ -159,7 +163,7 @@ def resolved_variants(
     """The settings of each variant by name, and the tasks that ``find`` returns for them.
 
     Layers, lowest first: defaults, the sandbox for agents that use a model, the model preset, the project file, the
-    variant, flags. Raises InputError, also if variants use different sandboxes.
+    variant, flags. Raises InputError, including if variants use different sandboxes.
     """
     presets = read_presets()
     flags = flag_layers(typed)
@@ -176,7 +180,9 @@ def resolved_variants(
     for name, own in own_layers.items():
         model = default_model(results[name], presets) if name in with_model else ()
         for source in model:
-            say(f"note: model {presets.default}, {source.origin}; to use another: --model NAME", err=True)
+            say(
+                f"note: using model {presets.default} ({source.origin}); to use a different one: --model NAME", err=True
+            )
         results[name] = resolved(own, [*sandbox, *model, *_only_model(results[name], app.registry)])
         _note_near_preset(results[name], presets)
     chosen = {name: result.settings.sandbox for name, result in results.items()}
@@ -199,7 +205,7 @@ def _typed_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Sequence
             app.registry.find("variant", given)  # raises if two plugins register it
         name, variant = find_variant(given, shipped)
         if name in results:
-            raise click.UsageError(f"variant {name!r} is given twice")
+            raise click.UsageError(f"variant {name!r} was passed twice")
         results[name] = [variant]
     return results or {"": []}
 
@@ -214,7 +220,7 @@ def _uses_model(resolved: Resolved, tasks: Sequence[Task], registry: Registry) -
 def _only_model(resolved: Resolved, registry: Registry) -> Sequence[Layer]:
     """The model of an ``offline`` llm. It has the same name as the llm."""
     llm = resolved.settings.llm.name
-    return [layer(f"the model of llm {llm}", {"model": llm})] if registry.can("llm", llm, "offline") else []
+    return [layer(f"the model of the {llm} llm", {"model": llm})] if registry.can("llm", llm, "offline") else []
 
 
 def _shared_sandbox(resolved: Mapping[str, Resolved], registry: Registry, *, isolated: bool) -> Sequence[Layer]:
@@ -226,13 +232,16 @@ def _shared_sandbox(resolved: Mapping[str, Resolved], registry: Registry, *, iso
     isolating = {component.name for component in registry.all("sandbox") if "isolated" in component.capabilities}
     if isolated and len(isolating) == 1:
         name = isolating.pop()
-        say(f"note: sandbox {name}, because the agent uses a model; to use another: --sandbox NAME", err=True)
+        say(
+            f"note: using the {name} sandbox, because the agent uses a model; to use a different one: --sandbox NAME",
+            err=True,
+        )
         return [layer("the isolated sandbox", {"sandbox": name})]
     return []
 
 
 def _note_near_preset(resolved: Resolved, presets: Presets) -> None:
-    """Warn if a short model name is almost that of a preset; it may still be a valid model name."""
+    """Warn if a short model name is close to a preset's; it may still be a valid model name."""
     name = resolved.settings.model.name
     if name in presets.models or "/" in name:
         return

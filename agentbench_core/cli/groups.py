@@ -1,4 +1,4 @@
-"""From flags to the plan of a run: of a new run, of a resumed one, of a replay."""
+"""Turn flags into the plan of a new run, a resumed run, or a replay."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def resumed_group(
 ) -> RunPlan:
     """The plan to resume runs, with their settings and tasks, and flags on top. Raises InputError.
 
-    All directories must be runs of the same plan, since one command makes their attempts.
+    All directories must be runs of the same plan, since one command runs their attempts.
     """
     for flag in _PLANNED:
         if typed.get(flag):
@@ -108,12 +108,13 @@ def replayed_group(
 ) -> RunPlan:
     """The plan to repeat a run with its recorded model responses, with flags on top of its settings.
 
-    Limited to tasks whose id matches one of ``globs``, if any. Raises InputError, also if one of them is missing.
+    Limited to tasks whose id matches one of ``globs``, if any. Raises InputError, including if one of them is missing.
     """
     run = open_typed(directory)
     if run.manifest.model is None:
         raise InputError(
-            f"{directory} has no model calls, so there is nothing to replay", remedy="Run it: agentbench run"
+            f"{directory} has no model calls, so there is nothing to replay",
+            remedy="Start a new run instead: agentbench run",
         )
     answers = layer(f"replay of {directory}", {"llm": {"name": "replay", "from": str(run.directory.resolve())}})
     then = [recorded(str(run.directory / MANIFEST), run.manifest.config), *_older_prompts(app, run)]
@@ -144,7 +145,7 @@ def runs_of_one_plan(directories: Sequence[str], flag: str) -> Mapping[str, RunD
         if any(getattr(run.manifest, name) != getattr(first, name) for name in ("group_id", "tasks", "repeats")):
             raise InputError(
                 f"{run.directory} and {runs[0].directory} do not have the same plan",
-                remedy="Pass one of them at a time.",
+                remedy="Pass them one at a time.",
             )
     by_variant = {run.manifest.variant: run for run in runs}
     if len(by_variant) < len(runs):
@@ -178,7 +179,7 @@ def check_redacted(resolved: Resolved) -> None:
 
 
 def tasks_of(run: RunDirectory, root: str | None) -> Sequence[Task]:
-    """The tasks of a run that still exist, at their old path or below another ``root``."""
+    """The tasks of a run that still exist, at their old path or under another ``root``."""
     results = []
     for entry in run.manifest.tasks:
         path = Path(entry.path) if root is None else Path(root) / run.manifest.suite / Path(entry.path).name
@@ -186,7 +187,7 @@ def tasks_of(run: RunDirectory, root: str | None) -> Sequence[Task]:
             results.append(read_task(path))
     if not results:
         raise InputError(
-            f"none of the tasks of {run.directory} exists any more, for example {_example(run.manifest)}",
+            f"none of the tasks of {run.directory} exist any more, for example {_example(run.manifest)}",
             remedy="Pass their directory: --tasks DIR",
         )
     ids = [task.spec.id for task in results]

@@ -17,7 +17,7 @@ from agentbench_core.cli.command_groups import CommandGroup
 from agentbench_core.errors import AgentBenchError, UnavailableError, UnknownNameError, did_you_mean
 
 _OF_OUTPUT = {errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF}
-"""OSErrors of writing to a stream; errors about a path carry its name."""
+"""Errors of writing to a stream, unless they name a path."""
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -43,7 +43,7 @@ def cli(ctx: click.Context, debug: bool, no_plugin: tuple[str, ...], trace_plugi
             )
     for name in sorted(app.disabled - known):
         say(
-            f"note: AGENTBENCH_DISABLE_PLUGINS names {name!r}, which is not installed{did_you_mean(name, known)}",
+            f"note: AGENTBENCH_DISABLE_PLUGINS lists {name!r}, which is not installed{did_you_mean(name, known)}",
             err=True,
         )
 

@@ -62,7 +62,7 @@ def print_plugins(app: App, kind: str | None) -> None:
         say()
     if kind is None:
         distributions = {component.source.distribution for component in app.registry.all()}
-        say(f"{len(app.registry.all())} components of {len(distributions)} distributions.")
+        say(f"{len(app.registry.all())} components from {len(distributions)} distributions.")
     say("To see options: agentbench plugins show NAME. To write a plugin: agentbench plugins new NAME --kind KIND")
 
 

@@ -1,4 +1,4 @@
-"""Progress of a run: live with a terminal, plain lines without."""
+"""Progress of a run: live on a terminal, plain lines otherwise."""
 
 from __future__ import annotations
 

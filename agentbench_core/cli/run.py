@@ -27,7 +27,7 @@ from agentbench_core.run.variant import make_variant
 from agentbench_core.values.failures import Outcome
 
 _UNISOLATED = click.option(
-    "--allow-unisolated", is_flag=True, help="Allow an agent that uses a model in a sandbox that is not isolated."
+    "--allow-unisolated", is_flag=True, help="Allow agents that use a model to run in a sandbox that is not isolated."
 )
 
 
@@ -75,11 +75,11 @@ def run(
 
     Each variant gets its own run directory with one record per attempt, all events, and the evidence.
 
-    With --resume, attempts without a record are made, and attempts that ended with an infrastructure error are
+    With --resume, attempts without a record are run, and attempts that ended with an infrastructure error are
     retried, with the settings and tasks of that run. With --like, the plan in the run.json of an earlier run is
     repeated as a new run; differences are printed and recorded.
 
-    Exit codes: 0 all attempts were made, whatever their result; 2 invalid input; 3 this machine cannot run it;
+    Exit codes: 0 all attempts ran, whatever their results; 2 invalid input; 3 this machine lacks a requirement;
     4 the run ended early; 130 interrupted.
     """
     if resumed and like:
@@ -108,7 +108,7 @@ def run(
     metavar="FILE",
     required=True,
     shell_complete=any_path,
-    help="Path of a task.yaml, or of its directory.",
+    help="Path to a task.yaml, or to its directory.",
 )
 @variant_flags
 @_UNISOLATED
@@ -136,7 +136,7 @@ def replay(app: App, /, run_dir: str, task_globs: tuple[str, ...], allow_unisola
     agentbench replay RUN_DIR
 
     Tools and tests run again. An attempt whose agent sends a request that was not recorded stops and shows the
-    difference. Records are marked as replayed. The exit code is 1 if a request was not recorded.
+    difference. Records are marked as replayed. Exit code: 1 if a request was not recorded.
     """
     group = replayed_group(app, run_dir, typed, task_globs, allow_unisolated=allow_unisolated)
     return _run(app, group, allow_unisolated)

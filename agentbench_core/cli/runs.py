@@ -115,7 +115,7 @@ def show_run(run_dir: Path, as_json: bool) -> None:
 
 
 def _evidence(record: AttemptRecord) -> str:
-    """The directory of an attempt's files, relative to the run directory; records of other programs may lack it."""
+    """The directory of an attempt's files, relative to the run directory; records from other programs may lack it."""
     return record.artifact_paths.get("task_dir") or layout.task_directory(record.task_id, record.repeat)
 
 
@@ -134,7 +134,7 @@ def _draw_delegations(run: RunDirectory, records: Sequence[AttemptRecord]) -> No
 def rebuild_run(run_dir: Path) -> None:
     """Rebuild attempts.jsonl from events.jsonl, drop damaged lines from both, and restore an edited run.json.
 
-    The previous files are kept with the suffix .before-rebuild-1, .before-rebuild-2 and so on.
+    The previous files are saved with the suffix .before-rebuild-1, .before-rebuild-2 and so on.
     """
     try:
         restored = restore_manifest(run_dir)
@@ -150,7 +150,7 @@ def rebuild_run(run_dir: Path) -> None:
 
 
 def _cost(run: RunDirectory, records: Sequence[AttemptRecord]) -> Sequence[tuple[str, str]]:
-    """Calls of models and their recorded cost; empty without any call."""
+    """Model calls and their recorded cost; empty if there were none."""
     calls = sum(record.usage.llm_calls for record in records)
     if not calls:
         return ()
@@ -159,7 +159,7 @@ def _cost(run: RunDirectory, records: Sequence[AttemptRecord]) -> Sequence[tuple
     replayed = ", replayed" if any(record.replayed for record in records) else ""
     names = ", ".join(sorted({record.model.name for record in records if record.model}))
     spent = run.spent_usd()
-    maximum = f"{spent:.4f} USD at most, including superseded attempts and exchanges of unknown cost"
+    maximum = f"{spent:.4f} USD at most, including superseded attempts and exchanges with unknown cost"
     return (
         ("model", f"{names}: {calls} calls, {tokens} tokens, {cost:.4f} USD{replayed}"),
         *([("cost", maximum)] if spent > cost + 0.00005 else []),

@@ -89,7 +89,7 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
 @tasks_flag
 @json_flag
 def show_task(task: str, suite: str, root: str, as_json: bool) -> None:
-    """Show every setting of a task, including defaults. TASK is its id or the path of its task.yaml."""
+    """Show every setting of a task, including defaults. TASK is its id or the path to its task.yaml."""
     result = read_task(Path(task)) if Path(task).exists() else select(read_suite(Path(root), suite), [task])[0]
     if as_json:
         print_json({"digest": result.digest, "directory": str(result.directory), **dump(result.spec)})

@@ -16,11 +16,11 @@ from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.values.execution import Output
 
 _NAME_ERRORS = {errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
-"""Errors that an agent can cause by names of its files. All other write errors come from outside."""
+"""Errors that an agent can cause with its file names. All other write errors come from outside."""
 
 
 class AttemptFiles:
-    """The directory of one attempt. All of its files are written below it. Used by that attempt's threads only."""
+    """The directory of one attempt. All of its files are written there. Used by that attempt's threads only."""
 
     def __init__(
         self, directory: Path, redactor: Redactor, refused: Callable[[OSError], RunStoppedError] | None = None
@@ -39,7 +39,7 @@ class AttemptFiles:
         self._closed = True
 
     def write(self, name: str, data: bytes | str, *, executable: bool = False) -> None:
-        """Write one file, by its path below the directory. Raises RunStoppedError on a disk error."""
+        """Write one file, by its path in the directory. Raises RunStoppedError on a disk error."""
         with self._disk():
             path = self._path(name)
             path.write_bytes(self._redactor.clean(_bytes(data)))
@@ -66,7 +66,7 @@ class AttemptFiles:
                 file.write(line)
 
     def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool = False) -> None:
-        """Write both streams of a phase, shortened; with ``full`` also everything that the sandbox kept of them."""
+        """Write both streams of a phase, shortened; with ``full`` also everything that the sandbox retained."""
         for stream, output in (("stdout", stdout), ("stderr", stderr)):
             self.write(layout.log_path(phase, stream), layout.shorten(output.text))
             if full:
@@ -88,7 +88,7 @@ class AttemptFiles:
         return write_refused(self.directory, error)
 
     def _path(self, name: str) -> Path:
-        # Names below repo/ come from an agent. Our own names stay, even if they match a secret.
+        # Names in repo/ come from an agent. Our own names stay, even if they match a secret.
         path = self.directory / (self._redactor.clean_text(name) if name.startswith("repo/") else name)
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
@@ -99,12 +99,12 @@ def write_refused(directory: Path, error: OSError | None) -> RunStoppedError:
     assert error is not None
     if isinstance(error, FileNotFoundError):
         return RunStoppedError(
-            f"{directory} was removed or moved while the run wrote there",
+            f"{directory} was removed or moved during the run",
             remedy="No further attempts were started. If it was moved, resume it there: agentbench run --resume DIR",
         )
     return RunStoppedError(
         f"cannot write to {directory}: {error.strerror or error}",
-        remedy="Recorded attempts are safe. Free disk space or make it writable, then: agentbench run --resume "
+        remedy="Recorded attempts are safe. Free disk space or make it writable, then run: agentbench run --resume "
         + shlex.quote(str(directory)),
     )
 

@@ -1,4 +1,4 @@
-"""Find values in a text, plain or encoded.
+"""Find values in text, plain or encoded.
 
 A value has *encodings*: itself, reversed, in hex, in base64 at each of the three offsets that it can have within a
 longer encoded text. A text has *views*: as it is; with line breaks removed and escapes resolved; the same without the
@@ -6,7 +6,7 @@ sign and the blanks that a diff or indentation adds after a line break; and with
 diffs. Every encoding is searched in every view, so that escapes of any depth (JSON, ``\\uXXXX``, ``%XX``, ``\\xXX``)
 and wrapped lines need no separate encodings.
 
-At places where text was omitted, and at both ends of a long text, parts of an encoding are found too.
+Where text was omitted, and at both ends of a long text, parts of an encoding are found too.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Span = tuple[int, int, str]
 
 
 def encodings(value: str) -> set[bytes]:
-    """The encodings of a value, before escapes and line breaks; a value of many lines also line by line."""
+    """The encodings of a value, before escapes and line breaks; a multi-line value also line by line."""
     stripped = value.strip()
     secret_lines = {line for line in map(str.strip, stripped.splitlines()) if len(line) >= 16 and " " not in line}
     results: set[bytes] = set()

@@ -1,6 +1,6 @@
 """Crash-safe files of JSON lines: numbered, with checksums, truncated to their last complete line.
 
-Every change of a run directory that a crash could split comes after a :func:`checkpoint`.
+Every change to a run directory that a crash could leave half done comes after a :func:`checkpoint`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _BLOCK = 1 << 18
 
 
 def checkpoint(half: Callable[[], object] = lambda: None) -> None:
-    """Marks the next change of a run directory as one that a crash could split; ``half`` would do half of it.
+    """Marks the next change to a run directory as one that a crash could leave half done; ``half`` would do half of it.
 
     Does nothing. Tests of crashes replace it: they count the checkpoints and kill the process at one of them.
     """
 
 
 def json_line(value: object, indent: int | None = None) -> bytes:
-    """Plain data as JSON in UTF-8, compact unless indented, with a line feed."""
+    """Plain data as JSON in UTF-8, compact unless indented, with a newline."""
     separators = (",", ":") if indent is None else None
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=separators, indent=indent)
     # A lone surrogate (from a file name that is not UTF-8) becomes the JSON escape \udcNN and is preserved.
@@ -72,7 +72,7 @@ def lines(path: Path, *, sealed: bool, type_: str = "") -> Iterator[tuple[str, d
 
 
 def raw_lines(path: Path, *, containing: bytes = b"\n") -> Iterator[tuple[str, bytes]]:
-    """Each complete line without its line feed, with its position; only those that contain a given text, if any.
+    """Each complete line without its newline, with its position; only those that contain a given text, if any.
 
     The text is searched in large pieces of the file, so that skipping a line costs almost nothing.
     """
@@ -91,7 +91,7 @@ def raw_lines(path: Path, *, containing: bytes = b"\n") -> Iterator[tuple[str, b
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
-    """The file in pieces that end at line ends. Bytes after the last line feed are incomplete or being written."""
+    """The file in pieces that end at line ends. Bytes after the last newline are incomplete or being written."""
     parts: list[bytes] = []
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
@@ -108,7 +108,7 @@ def parsed(line: bytes, *, sealed: bool) -> dict[str, Any]:
     try:
         value = json.loads(verify_checksum(line) if sealed else line)
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise ValueError("it is nested too deeply") from None
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
     return value
@@ -126,12 +126,12 @@ def damaged(where: str, why: object) -> InputError:
     """The error for a damaged line."""
     return InputError(
         f"{where} is damaged: {why}",
-        remedy=f"To recover what is intact: agentbench runs rebuild {shlex.quote(str(Path(where).parent))}",
+        remedy=f"To recover the intact lines: agentbench runs rebuild {shlex.quote(str(Path(where).parent))}",
     )
 
 
 def partial_line(path: Path) -> bytes:
-    """The bytes after the last line feed: an incomplete line of a writer that died."""
+    """The bytes after the last newline: an incomplete line of a writer that died."""
     if not path.is_file():
         return b""
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Keys of well-known formats: a repository may contain some.
+"""Find keys of well-known formats, which a repository may contain.
 
 The rules are those of detect-secrets for tokens with a fixed prefix, and a few for formats that it lacks. Only tests
 import the library: importing it took almost a third of the start time of a run. No rule uses entropy or the shape of
@@ -58,7 +58,7 @@ _MARK = re.compile(
 )
 _BODY = re.compile(rb"[A-Za-z0-9+/]{16}")
 _BODY_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-:, \t\r\n\\\"'"
-_LONGEST_BODY = 32 << 10  # bytes; that of a 16384-bit RSA key has 13 KB
+_LONGEST_BODY = 32 << 10  # bytes; a 16384-bit RSA key has 13 KB
 
 
 class KeyFormats:

@@ -16,7 +16,7 @@ TOOL_CALLS = "agent/tool_calls.jsonl"
 """Relative to the task's directory, like those below."""
 
 LOG_LINES = 1000
-"""Lines of a log kept at its beginning and at its end."""
+"""Number of lines kept at the beginning and at the end of a log."""
 
 
 def run_directory_name(started: datetime.datetime, suite: str, variant: str, model: str) -> str:

@@ -31,12 +31,12 @@ class RunDirectory:
         """The last record of each (task, variant, repeat) that is not superseded, in the order of the file.
 
         Each is compared with the event that contains it. Raises InputError if one differs; a missing record is only
-        detected at the end. Records of an unfinished run that only its events have come last.
+        detected at the end. Records of an unfinished run that are only in its events come last.
         """
         return (_record(line) for line, counts in verification.current_lines(self.directory) if counts)
 
     def rows(self) -> Iterator[AttemptRow]:
-        """The same records, with only the fields that reports count: much faster, in little memory."""
+        """The same records, with only the fields that reports aggregate: much faster, with little memory."""
         return (row for row, counts in self.all_rows() if counts)
 
     def all_rows(self) -> Iterator[tuple[AttemptRow, bool]]:
@@ -80,8 +80,8 @@ class RunDirectory:
     def file(self, task_id: str, repeat: int, name: str, at_most: int = 1 << 20) -> bytes | None:
         """A file of the last attempt at a task, by its path in the attempt's directory; ``None`` if it does not exist.
 
-        Of a file of more than ``at_most`` bytes, the beginning and the end. Links are only followed inside the run
-        directory, which may come from others.
+        Only the beginning and the end of a file with more than ``at_most`` bytes. Links are only followed inside the
+        run directory, which may come from an untrusted source.
         """
         path = self._path(task_id, repeat, name)
         if path is None:
@@ -108,7 +108,7 @@ class RunDirectory:
         return path if inside else None
 
     def spent_usd(self) -> float:
-        """The cost of models so far: every exchange that was sent or about to be sent, also of superseded attempts.
+        """The cost of models so far: every exchange sent or about to be sent, including those of superseded attempts.
 
         For an exchange of unknown cost, its reservation counts.
         """
@@ -122,7 +122,7 @@ class RunDirectory:
         return sum(costs.values())
 
     def unverified_records(self) -> int:
-        """Number of records without an event of the run: these may have been edited."""
+        """Number of records without an event of the run: they may have been edited."""
         return verification.without_evidence(self.directory)
 
     def status(self) -> str:
@@ -166,7 +166,7 @@ def open_run(directory: Path) -> RunDirectory:
 
 
 def find_runs(out: Path) -> Sequence[Path]:
-    """Every run directory below ``out``, oldest first by name."""
+    """Every run directory in ``out``, oldest first by name."""
     return sorted(path.parent for path in out.glob(f"*/{layout.MANIFEST}"))
 
 

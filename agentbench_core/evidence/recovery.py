@@ -35,7 +35,7 @@ def lock_run(directory: Path) -> Iterator[None]:
         lock.acquire(blocking=False)
     except filelock.Timeout:
         raise InputError(
-            f"{directory} is in use by another agentbench process", remedy="Wait for it, or stop it."
+            f"{directory} is in use by another agentbench process", remedy="Wait for that process, or stop it."
         ) from None
     except OSError as error:
         raise InputError(
@@ -100,9 +100,9 @@ def manifests(directory: Path) -> Iterator[dict[str, Any]]:
 def restore_manifest(directory: Path) -> Sequence[str]:
     """Restore ``run.json`` from the events if it is missing, damaged or edited, and describe what was done.
 
-    The old file is kept, as for ``rebuild``. Does nothing if the events do not contain it.
+    The old file is saved, as by ``rebuild``. Does nothing if the events do not contain it.
 
-    Raises InputError if another process writes there, OSError on a disk error.
+    Raises InputError if another process is writing to it, OSError on a disk error.
     """
     shown, path, current = list(manifests(directory)), directory / layout.MANIFEST, None
     if not shown:
@@ -121,9 +121,9 @@ def rebuild(directory: Path) -> Sequence[str]:
     """Rebuild ``attempts.jsonl`` from the events, and describe what was done.
 
     Damaged lines are skipped; a record whose event is damaged or missing stays in its place, and gets a new event. The
-    old files are kept, with ``.before-rebuild`` and a number appended to their names.
+    old files are saved, with ``.before-rebuild`` and a number appended to their names.
 
-    Raises InputError if another process writes there, or there are no events; OSError on a disk error.
+    Raises InputError if another process is writing to it, or there are no events; OSError on a disk error.
     """
     events, attempts = directory / layout.EVENTS, directory / layout.ATTEMPTS
     if not events.exists():
@@ -152,7 +152,7 @@ def rebuild(directory: Path) -> Sequence[str]:
             _replace_lines(events, itertools.chain(intact, new_events)) if bad_events or new_events else None,
             _replace_lines(attempts, map(journal.json_line, records)),
         ]
-    messages = [f"{layout.ATTEMPTS}: {len(records)} records, superseded ones too"]
+    messages = [f"{layout.ATTEMPTS}: {len(records)} records, including superseded ones"]
     if not existed:
         messages.append(f"{layout.ATTEMPTS} was missing")
     elif not any((bad_events, bad_attempts, orphans, *replaced)):
@@ -193,7 +193,7 @@ def _rebuilt_event(seq: int, record: dict[str, Any]) -> bytes:
 
 
 def _replace_lines(path: Path, lines: Iterator[bytes]) -> Path | None:
-    """Replace the lines atomically; if the file differs, the old one is kept and its path returned."""
+    """Replace the lines atomically; if the file differs, the old one is saved and its path returned."""
     part = path.with_name(f"{path.name}.part")
     with part.open("wb") as file:
         file.writelines(lines)

@@ -1,4 +1,4 @@
-"""Redact secrets in everything that is written.
+"""Redact secrets in everything written to disk.
 
 A last line of defence, not a control: keys are never in sandboxes in the first place.
 """
@@ -21,12 +21,12 @@ _NAMES = re.compile(
 )
 _OURS = frozenset({*Outcome, *FailureReason})  # fixed words of records, never redacted
 
-_SHORT, _REMEMBERED = 4096, 4096  # characters, texts: a cache for text repeated by every call (prompts, specs, names)
+_SHORT, _REMEMBERED = 4096, 4096  # characters, entries: a cache for text repeated by every call (prompts, specs, names)
 _FIELD = re.compile(r"[a-z_.]+")  # the keys of records, events and settings
 
 
 class Redactor:
-    """Replaces values of secret environment variables by their names, and keys of well-known formats by their kind.
+    """Replaces values of secret environment variables with their names, and keys of well-known formats with their kind.
 
     Finds values plain and in common encodings: escaped for JSON, URLs or source code to any depth, in hex, in base64,
     reversed, wrapped over lines, and parts of them at cuts. Does not find deliberately hidden values: encrypted,
@@ -37,7 +37,7 @@ class Redactor:
         """Take the values of ``names``, and of every variable that looks like a key, token, secret or password.
 
         ``ours`` are names of the harness itself, of tasks and variants: a value that is exactly such a name is not
-        redacted, even if a password is a part of it.
+        redacted, even if a password is part of it.
         """
         self._ours = _OURS.union(ours)
         chosen = set(names) | {name for name in environment if _NAMES.fullmatch(name)}
@@ -71,10 +71,10 @@ class Redactor:
         return text if cleaned is data else cleaned.decode("utf-8", "surrogatepass")
 
     def clean_value(self, value: Any) -> Any:
-        """Plain data with every text redacted, and valid for JSON: numbers and our own words stay.
+        """Plain data with every string redacted, and valid for JSON: numbers and our own words stay.
 
         Keys are redacted too, unless they look like our own fields. Numbers and objects that JSON cannot represent
-        become text: invalid values from agents and tools must not prevent a record.
+        become strings: invalid values from agents and tools must not prevent a record.
         """
         if isinstance(value, str):
             return value if value in self._ours else self.clean_text(value)

@@ -44,8 +44,8 @@ class Store:
     def __init__(self, directory: Path, redactor: Redactor) -> None:
         """Create the directory, or recover it after a crash, and lock it until :meth:`close`.
 
-        ``recovery`` describes what was done. Raises InputError if another process writes there, if it is not writable,
-        and if it is damaged.
+        ``recovery`` describes what was done. Raises InputError if another process is writing to the directory, or if it
+        is not writable or damaged.
         """
         self.directory = directory
         self._redactor = redactor
@@ -114,7 +114,7 @@ class Store:
             raise write_refused(self.directory, error) from None
 
     def clean_file(self, path: Path) -> None:
-        """Redact secrets in a file below the directory that was written by others. Raises OSError."""
+        """Redact secrets in a file in the directory that was not written by this store. Raises OSError."""
         resolved = path.resolve(strict=True)
         own = {layout.MANIFEST, layout.ATTEMPTS, layout.EVENTS}  # already redacted, and checksummed
         if not resolved.is_relative_to(self.directory.resolve()) or resolved.name in own or not resolved.is_file():
@@ -169,7 +169,7 @@ class Store:
         if self._problem is not None:
             raise write_refused(self.directory, self._problem)
         if self._closed:
-            raise RunStoppedError(f"{self.directory} is closed: nothing more can be written there")
+            raise RunStoppedError(f"{self.directory} is closed: nothing more can be written to it")
         self._lines.append(line)
         if line.on_disk or len(self._lines) == 1:
             self._wake.put(line.on_disk is not None)

@@ -21,7 +21,7 @@ from agentbench_core.values.events import TaskFinished, event_type
 from agentbench_core.values.row import RecordKey
 
 Line = tuple[str, bytes]
-"""The position of a line, and its JSON without the line feed."""
+"""The position of a line, and its JSON without the newline."""
 T = TypeVar("T")
 
 UNFINISHED = "unfinished"
@@ -65,7 +65,7 @@ def current_lines(directory: Path) -> Iterator[tuple[Line, bool]]:
 def checked(directory: Path) -> Iterator[Line]:
     """Every line, each compared with the event that contains it. Raises InputError if one differs.
 
-    For an unfinished run, followed by the records that only its events have.
+    For an unfinished run, followed by the records that are only in its events.
     """
     yield from _checked(directory, *_only_in_events(directory))
 
@@ -76,7 +76,7 @@ def _checked(directory: Path, written: int | None, more: Sequence[Line]) -> Iter
         yield from journal.raw_lines(attempts)
         return
     ends = _Ends(directory / layout.EVENTS)
-    for line in _every(directory, written, ()):  # its event was on disk first, also in a running run
+    for line in _every(directory, written, ()):  # its event was on disk first, even while the run is active
         if not ends.contains(line):
             raise journal.damaged(line[0], f"it differs from the record in {layout.EVENTS}")
         yield line
@@ -95,7 +95,7 @@ def _every(directory: Path, written: int | None, more: Sequence[Line]) -> Iterat
 
 
 def _only_in_events(directory: Path) -> tuple[int | None, Sequence[Line]]:
-    """Number of lines of an unfinished run, and the records that only its events have; ``None`` for other runs.
+    """Number of lines of an unfinished run, and the records that are only in its events; ``None`` for other runs.
 
     A process that died may not have written the line of a record, and lines can be removed: the event decides.
     """

@@ -71,7 +71,7 @@ class Settings:
     """All settings of one variant of a run."""
 
     run: RunSettings = RunSettings()  #: what to run, and where to write results
-    agent: Choice = Choice()  #: the agent; without a name, that of each task
+    agent: Choice = Choice()  #: the agent; without a name, each task's own
     llm: Choice = Choice()  #: the model provider
     sandbox: Choice = Choice(name="local")  #: the sandbox
     scorer: Choice = Choice(name="tests")  #: the scorer
@@ -114,7 +114,7 @@ def layer(origin: str, values: object, *, sections: Iterable[str] = ()) -> Layer
 
     Args:
         origin: the file or flag, for messages and for ``config show``.
-        values: nested mappings; ``agent: NAME`` is short for ``agent: {name: NAME}``, also for ``model``.
+        values: nested mappings; ``agent: NAME`` is short for ``agent: {name: NAME}``; the same for ``model``.
         sections: the allowed sections; all if empty.
 
     Raises:
@@ -149,7 +149,7 @@ def assignment(text: str) -> Layer:
     """The layer of ``--set a.b=value``; the value is read as YAML."""
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
-        raise InputError(f"--set {text}: expected KEY=VALUE, for instance --set limits.max_steps=10")
+        raise InputError(f"--set {text}: expected KEY=VALUE, such as --set limits.max_steps=10")
     return layer(f"--set {text}", _nested({tuple(key.split(".")): parse_yaml(value, f"--set {key}")}))
 
 

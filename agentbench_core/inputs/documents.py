@@ -23,7 +23,7 @@ _MOST_NAMES = 1000  # directory entries searched for the closest name
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """SafeLoader that rejects silent surprises: duplicate keys, aliases, tags.
+    """SafeLoader that rejects duplicate keys, aliases and tags, instead of silently accepting them.
 
     Dates, ``0123`` (83 in YAML) and ``12:30`` (750 in YAML) are kept as text.
     """
@@ -96,7 +96,7 @@ def read_toml(path: Path) -> Any:
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: {error}") from None
     except RecursionError:
-        raise InputError(f"{path}: nested too deep") from None
+        raise InputError(f"{path}: nested too deeply") from None
 
 
 def read_text(path: Path) -> str:

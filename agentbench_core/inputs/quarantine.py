@@ -27,7 +27,7 @@ _NAMED = 5  # tasks listed in one note
 
 @attrs.frozen(kw_only=True)
 class EnvironmentChecks:
-    """Failures that are not the grader's: a failed setup, a broken sandbox."""
+    """Failures outside the grader: a failed setup, a broken sandbox."""
 
     checks: int = option(help="how often an environment was prepared or used; a failed setup counts once", minimum=0)
     failed: int = option(help="number of failures", minimum=0)
@@ -69,8 +69,8 @@ class TaskFlakes:
 
     quarantined: bool = option(False, help="true: manual quarantine in every sandbox; requires a `reason`")
     reason: str = option("", help="reason of the quarantine")
-    digest: str = option("", help="of a manual quarantine: it is only valid for this digest of the task")
-    expires: str = option("", help="of a manual quarantine: the last day on which it is valid", pattern=f"(?:{_DATE})?")
+    digest: str = option("", help="for a manual quarantine: the task digest for which it is valid")
+    expires: str = option("", help="for a manual quarantine: its last valid day", pattern=f"(?:{_DATE})?")
     measured: Mapping[str, Measured] = option(attrs.Factory(dict), help="measurements by sandbox name")
 
     def __attrs_post_init__(self) -> None:
@@ -113,7 +113,7 @@ def read_flakes(suite: Path) -> Flakes:
 
 
 def quarantine(tasks: Sequence[Task], sandbox: str | None, today: datetime.date) -> Quarantine:
-    """Which of the tasks are quarantined in a sandbox, or in any (``None``), by the files of their suites.
+    """The tasks that are quarantined in a sandbox, or in any (``None``), according to the files of their suites.
 
     Entries that have expired, or have another digest than the task, have no effect.
     """
@@ -184,7 +184,7 @@ def wilson(events: int, of: int, confidence: float = 0.95) -> tuple[float, float
 
         (p + z²/2n ± z √(p(1-p)/n + z²/4n²)) / (1 + z²/n)
 
-    It is never empty, also at 0 of n and n of n. For n = 0 it is 0 to 1.
+    It is never empty, even at 0 of n and n of n. For n = 0 it is 0 to 1.
 
     Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927) 209.
 

@@ -33,7 +33,7 @@ class HiddenFile:
 
 @attrs.frozen(kw_only=True)
 class Task:
-    """A task as read: later changes of its files do not affect the run."""
+    """A task as read: later changes to its files do not affect the run."""
 
     spec: TaskSpec  #: content of `task.yaml`
     directory: Path  #: the directory of `task.yaml`
@@ -89,7 +89,7 @@ def read_suite(root: Path, suite: str) -> Sequence[Task]:
     for task in tasks:
         where = task.directory / TASK_FILE
         if task.spec.suite != suite:
-            raise InputError(f"{where}: suite: is {task.spec.suite!r}, but the directory is of suite {suite!r}")
+            raise InputError(f"{where}: suite: is {task.spec.suite!r}, but the task is in suite directory {suite!r}")
         if task.spec.id in seen:
             raise InputError(f"{where}: id: {task.spec.id!r} is also used in {seen[task.spec.id]}")
         seen[task.spec.id] = task.directory
@@ -120,7 +120,7 @@ def _check_globs(task_file: Path, spec: TaskSpec) -> None:
 
 
 def _inside(task_file: Path, field: str, name: str) -> Path:
-    """A file or directory named by a task, inside the task's own directory."""
+    """A file or directory that a task names, inside the task's own directory."""
     path = task_file.parent / name
     if not path.resolve().is_relative_to(task_file.parent.resolve()):
         raise InputError(f"{task_file}: {field}: {name!r} is outside the task's directory")
@@ -135,7 +135,7 @@ def _read_hidden(task_file: Path, name: str) -> tuple[HiddenFile, ...]:
         return ()
     where = f"{task_file}: validation.files"
     if any(part in ("", ".", "..") for part in name.removesuffix("/").split("/")):
-        raise InputError(f"{where}: {name!r} is not a relative path of a directory next to task.yaml")
+        raise InputError(f"{where}: {name!r} is not a relative path to a directory next to task.yaml")
     directory = _inside(task_file, "validation.files", name)
     if not directory.is_dir():
         raise InputError(f"{where}: {name!r} is not a directory")
@@ -153,7 +153,7 @@ def _read_hidden(task_file: Path, name: str) -> tuple[HiddenFile, ...]:
         if path.is_file()
     )
     if not files:
-        raise InputError(f"{where}: {name!r} has no files")
+        raise InputError(f"{where}: {name!r} contains no files")
     return files
 
 
@@ -171,7 +171,7 @@ def _read_oracle(task_file: Path, oracle: Oracle) -> tuple[ToolCall, ...]:
 
 
 def _digest(spec: TaskSpec, hidden: Sequence[HiddenFile]) -> str:
-    """Digest of what can affect a result: not the location of the repository, nor the reference solution."""
+    """Digest of everything that can affect a result: excludes the repository's location and the reference solution."""
     plain = dump(spec)
     for irrelevant in ("tags", "oracle", "artifacts"):
         del plain[irrelevant]
@@ -181,9 +181,9 @@ def _digest(spec: TaskSpec, hidden: Sequence[HiddenFile]) -> str:
 
 
 def protected_paths(task: TaskSpec) -> Callable[[str], bool]:
-    """Which paths agents must not change: the task's globs, and the test files it names.
+    """The paths that agents must not change: the task's globs, and the test files it names.
 
-    Includes everything below the directory of hidden tests: otherwise an agent could add a ``conftest.py`` or a module
+    Includes everything in the directory of hidden tests: otherwise an agent could add a ``conftest.py`` or a module
     that the hidden tests import.
     """
     hidden = (f"/{task.validation.files.strip('/')}",) if task.validation.files else ()
@@ -193,7 +193,7 @@ def protected_paths(task: TaskSpec) -> Callable[[str], bool]:
 
 
 def editable_paths(task: TaskSpec) -> Callable[[str], bool]:
-    """Which paths the agent may edit."""
+    """The paths that the agent may edit."""
     if not task.agent.allow_file_write:
         return path_matcher(())
     return path_matcher(task.agent.editable_globs or ("**",))

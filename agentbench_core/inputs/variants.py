@@ -46,7 +46,7 @@ def find_variant(name: str, shipped: Mapping[str, Mapping[str, Any]], directory:
     files = variant_files(directory)
     if name in files and name in shipped:
         raise InputError(
-            f"variant {name!r} is both {files[name]} and registered by a plugin",
+            f"variant {name!r} is both a file ({files[name]}) and registered by a plugin",
             remedy=f"Rename the file, or pass its path: --variant {files[name]}",
         )
     if name in files:
@@ -90,11 +90,11 @@ def default_model(resolved: Resolved, presets: Presets, path: Path = PRESETS_FIL
 
 
 def with_preset(layers: Sequence[Layer], presets: Presets, path: Path = PRESETS_FILE) -> Sequence[Layer]:
-    """The given layers on top of the preset that matches the model's name, if there is one.
+    """``layers`` on top of the preset that matches the model's name, if there is one.
 
     A preset may set another name, which the provider uses. The origin of a setting contains the file, its version and
-    the preset. Raises InputError, also if a preset has llm options but no llm name: they would apply to any llm and
-    be dropped when another is selected.
+    the preset. Raises InputError, including if a preset has llm options but no llm name: they would apply to any llm
+    and be dropped when another is selected.
     """
     named = resolve(layers).settings.model.name
     result = presets.models.get(named)
@@ -103,7 +103,7 @@ def with_preset(layers: Sequence[Layer], presets: Presets, path: Path = PRESETS_
     origin = f"{path} version {presets.version}, {named}"
     preset = layer(origin, result, sections=PRESET_SECTIONS)
     if preset.values.get("llm") and not preset.values["llm"].get("name"):
-        raise InputError(f"{origin}: has llm options but no llm name", remedy="Add it there: llm: {name: NAME, ...}")
+        raise InputError(f"{origin}: has llm options but no llm name", remedy="Add one: llm: {name: NAME, ...}")
     name = preset.values.get("model", {}).get("name")
     renamed = [Layer(origin=origin, values={"model": {"name": name}})] if name else []
     return [preset, *layers, *renamed]

@@ -43,7 +43,7 @@ def _no_sub_agent(request: SubAgentRequest) -> AttemptContext:
 
 @attrs.frozen(kw_only=True)
 class TaskFacts:
-    """Facts about a task for adversarial agents only: an attack that fails with them fails without them."""
+    """Facts about a task for adversarial agents only: an attack that fails with them also fails without them."""
 
     editable: Sequence[str]
     """Paths of the Python files in the workspace that agents may edit."""
@@ -67,21 +67,21 @@ class AttemptContext:
     report_prompt_version: Callable[[str], None] = _ignore_version
     """Report the version of the agent's prompts, so that it is recorded for every outcome."""
     llm: Model | None = None
-    """For agents with the capability ``needs_llm``."""
+    """For agents with the ``needs_llm`` capability."""
     delegate: Callable[[SubAgentRequest], AttemptContext] = _no_sub_agent
     """Delegate to a sub-agent: returns its context, whose usage counts here too, and writes the event.
 
-    A sub-agent's BudgetExceeded for its own share is handled by its parent: ``budget.check()`` raises for the rest.
+    A parent handles BudgetExceeded for a sub-agent's share; its own ``budget.check()`` raises for any other budget.
     """
     script: tuple[ToolCall, ...] = ()
-    """The reference solution as tool calls, for agents with the capability ``needs_oracle``."""
+    """The reference solution as tool calls, for agents with the ``needs_oracle`` capability."""
     task_facts: TaskFacts | None = None
-    """For agents with the capability ``adversary``."""
+    """For agents with the ``adversary`` capability."""
 
 
 @attrs.frozen(kw_only=True)
 class AgentResult:
-    """How the agent ended by itself."""
+    """How the agent ended, if nothing stopped it."""
 
     ended: Literal["completed", "gave_up", "tool_error"] = attrs.field(
         default="completed", validator=attrs.validators.in_(("completed", "gave_up", "tool_error"))
@@ -95,7 +95,7 @@ class Agent(Protocol):
 
     Capabilities: ``needs_llm``, ``needs_oracle``, ``adversary``. An adversarial agent tries to be scored as passing
     without solving the task. It ends with ``gave_up`` if the task gives it nothing to attack, and with ``tool_error``
-    if the attack could not be made.
+    if the attack could not be carried out.
     """
 
     def solve(self, context: AttemptContext) -> AgentResult:

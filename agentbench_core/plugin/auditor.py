@@ -32,7 +32,7 @@ class Audit:
     failure_output: str
     """The whole output of the failing command on the public tree. It is shown to agents, too."""
     tree: Path
-    """The public files, without hidden tests: for an attempt the prepared tree, for a task that of its repository.
+    """The public files, without hidden tests: the prepared tree of an attempt, or the repository's tree for a task.
 
     Auditors must not write to it.
     """
@@ -47,9 +47,9 @@ class AttemptAudit(Audit):
     effects: Mapping[str, str]
     """The effect of each tool, by name: ``reads``, ``edits``, ``runs``, or empty if unknown."""
     changes: Sequence[Change]
-    """The included changes of the agent, which are scored."""
+    """The agent's included changes, which are scored."""
     contents: Callable[[Sequence[Change]], Iterator[tuple[Change, bytes, bytes]]]
-    """Each change with the file before and after, one at a time; empty if it did not or does not exist."""
+    """Each change with the file before and after, one at a time; empty where the file does not exist."""
     directory: Path | None
     """The attempt's files, as in a run directory; ``None`` for an attempt that is not recorded."""
 
@@ -61,7 +61,7 @@ class TaskAudit(Audit):
     solved: Sequence[Change]
     """The change of the reference solution, if known."""
     open_sandbox: Callable[[], AbstractContextManager[Sandbox]]
-    """A sandbox as an agent gets it, with the prepared tree."""
+    """A sandbox like the one agents get, with the prepared tree."""
     isolated: bool
     """Whether that sandbox has its own file system and network."""
     network: bool

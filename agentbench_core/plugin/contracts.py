@@ -52,7 +52,7 @@ class Sandbox(Protocol):
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
     ) -> ExecResult:
-        """Run a command (text goes to ``sh -c``) in the workspace, or in ``cwd`` below it.
+        """Run a command (text goes to ``sh -c``) in the workspace, or in its subdirectory ``cwd``.
 
         At the deadline, everything that the call started is killed. Standard input is empty. The ``load`` of the result
         covers this command only, as far as the sandbox can measure it; unknown values are ``None``.
@@ -85,13 +85,13 @@ class Environment(Protocol):
         """Facts about it: image digest, OS, python, pip freeze, cache hit, limits that are not enforced."""
 
     def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> Sandbox:
-        """Start it over ``workspace``, a fork of the prepared tree, which the sandbox owns from then on.
+        """Start a sandbox on ``workspace``, a fork of the prepared tree, which the sandbox owns from then on.
 
         ``read_only`` is set if the task forbids the agent to write.
         """
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
-        """Run one command as the main process of a fresh start; no process is left afterwards.
+        """Run one command as the main process of a fresh sandbox; no process is left afterwards.
 
         ``workspace`` is a fork, as for ``start``. The exit code comes from the engine, never from the command's output.
         Raises SandboxError if the sandbox fails.
@@ -108,7 +108,7 @@ class SandboxProvider(Protocol):
         """Raise UnavailableError, with a remedy, if it cannot work here or cannot prepare one of ``specs``.
 
         Called before a run with the environments of its tasks, and by ``doctor`` with a default one; ``doctor`` shows
-        the returned texts as warnings: the problem on the first line, the remedy on the following lines.
+        the returned strings as warnings: the problem on the first line, the remedy on the following lines.
         """
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
@@ -121,7 +121,7 @@ class SandboxProvider(Protocol):
             deadline: for the whole setup.
 
         Raises:
-            SetupError: a command failed, or Python has not the requested version.
+            SetupError: a command failed, or Python does not have the requested version.
             SandboxError: the sandbox failed.
         """
 
@@ -151,7 +151,7 @@ class Workspace(Protocol):
         """Whether the owner may execute a regular file."""
 
     def files(self, root: str = "") -> Iterator[str]:
-        """Every regular file below ``root``, sorted; ``.git`` is excluded and links are not followed."""
+        """Every regular file under ``root``, sorted; ``.git`` is excluded and links are not followed."""
 
 
 class EventLog(Protocol):
@@ -215,13 +215,13 @@ class RunView(Protocol):
         """The last record of each (task, variant, repeat), in the order of the file."""
 
     def rows(self) -> Iterator[AttemptRow]:
-        """The same records, with only the fields that reports count: much faster, in little memory."""
+        """The same records, with only the fields that reports aggregate: much faster, with little memory."""
 
     def all_rows(self) -> Iterator[tuple[AttemptRow, bool]]:
         """Every such record, and whether it is a result: records of retried attempts are not."""
 
     def unverified_records(self) -> int:
-        """Number of records without an event of the run: these may have been edited."""
+        """Number of records without an event of the run: they may have been edited."""
 
     def events(self) -> Iterator[EventEntry]:
         """Every event."""
@@ -230,7 +230,7 @@ class RunView(Protocol):
         """Explanations of outcomes by attempt id."""
 
     def spent_usd(self) -> float:
-        """The maximum that models have cost, including superseded attempts; unknown costs count as the worst case."""
+        """The maximum cost of model calls, including superseded attempts; unknown costs count as the worst case."""
 
     def answers(self, task_id: str, repeat: int) -> Iterator[tuple[str, Request, Completion]]:
         """Each answered model call of the last attempt at a task, in order: agent, request, response."""
@@ -244,7 +244,7 @@ class RunView(Protocol):
     def file(self, task_id: str, repeat: int, name: str, at_most: int = ...) -> bytes | None:
         """A file of the last attempt at a task, by its path in the attempt's directory; ``None`` if it does not exist.
 
-        Of a file of more than ``at_most`` bytes, the beginning and the end.
+        Only the beginning and the end of a file with more than ``at_most`` bytes.
         """
 
     def status(self) -> str:
@@ -275,7 +275,7 @@ class SetupRunner:
                 raise SetupError(f"the setup command {command!r} {how}\n{result.last_lines()}".rstrip())
 
     def captures(self, run: Callable[[str], ExecResult] | None = None) -> dict[str, str]:
-        """The output of the capture commands, as facts; a failure is a fact, too. ``run`` overrides the default."""
+        """The output of the capture commands, as facts; failures are recorded, too. ``run`` overrides the default."""
         facts = {}
         for command in self.spec.setup.capture:
             result = self._logged(command, run or self.run)

@@ -120,12 +120,12 @@ def agentbench_register_auditors(register: Register[Auditor]) -> None:
 
 @hookspec
 def agentbench_register_reporters(register: Register[Reporter]) -> None:
-    """Add reporters, for ``--set reporters=[NAME]``; they run when a run ends."""
+    """Add reporters, for ``--set reporters=[NAME]``; they run at the end of a run."""
 
 
 @hookspec
 def agentbench_register_commands(register: RegisterCommand) -> None:
-    """Add commands below ``agentbench``, or below one of its groups."""
+    """Add commands to ``agentbench``, or to one of its groups."""
 
 
 @hookspec

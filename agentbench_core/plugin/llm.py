@@ -13,14 +13,14 @@ if TYPE_CHECKING:  # see contracts
 
 @attrs.frozen(kw_only=True)
 class ExpectedCalls:
-    """What the attempts of a run will request from a provider."""
+    """The requests that a provider can expect from the attempts of a run."""
 
     request: Request
     """The model, its sampling settings and the available tools; without messages."""
     workers: int
-    """Number of parallel attempts, and thereby of parallel calls."""
+    """Number of parallel attempts, and therefore of parallel calls."""
     max_cost_usd: float | None
-    """Maximum cost of the run or of an attempt, whichever is less: then no call may cost more than the prices allow."""
+    """Maximum cost of the run or an attempt, whichever is less. If set, no call may cost more than the prices allow."""
     deadline: Deadline  #: end of the preflight
 
 
@@ -52,7 +52,7 @@ class LLMCall(Protocol):
         """The agent of the attempt that makes the call; sub-agents have their own names."""
 
     def failed(self, exchange: FailedExchange) -> None:
-        """Report a failed exchange with its cost. Call it for each one, also for the last before raising LLMError."""
+        """Report a failed exchange with its cost. Call it for each one, including the last before raising LLMError."""
 
     def start_exchange(self) -> None:
         """Start another exchange. Call it before each retry. Raises AttemptStop if the retry must not be sent."""
@@ -68,8 +68,8 @@ class LLM(Protocol):
     """A model provider. One instance for all variants with equal settings, thread-safe. Runs on the host only.
 
     Capabilities: ``replays`` (responses come from an earlier run, and such records are marked), ``offline`` (one model
-    with the name of its provider, which needs no key and no network and is safe in every sandbox). A provider with one
-    of them is only used if it is named.
+    with the name of its provider, which needs no key and no network and is safe in every sandbox). A provider with
+    either of them is only used if it is named.
     """
 
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:
@@ -80,7 +80,7 @@ class LLM(Protocol):
         """
 
     def complete(self, request: Request, call: LLMCall) -> Completion:
-        """Complete one request. Refusal, truncation and a request that is too long are responses.
+        """Complete one request. Refusals, truncated output and requests that are too long are responses, not errors.
 
         Raises LLMError for infrastructure failures, and must not catch AttemptStop.
         """

@@ -189,7 +189,7 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
         check_name(name)
         if kind == "command" and not (isinstance(target, str) and ":" in target):
             raise PluginError(
-                f"command {name!r} is not the path of a click command ('package.module:command'): {target!r}"
+                f"command {name!r} is not the path to a click command ('package.module:command'): {target!r}"
             )
         if kind == "variant" and not isinstance(target, Mapping):
             raise PluginError(f"variant {name!r} is not a mapping of settings: {target!r}")

@@ -29,7 +29,7 @@ _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
 
 
 def provided_by(kind: str, name: str) -> str:
-    """Which distribution of this project provides a missing component, or an empty string."""
+    """The distribution of this project that provides a missing component, or an empty string."""
     for distribution, registered in _COMES_WITH.items():
         if name in registered.get(kind, ()):
             # Their names are not reserved in the public index yet, so messages do not suggest `pip install NAME`.
@@ -81,10 +81,10 @@ class Component:
             near = difflib.get_close_matches(method, dir(made), n=1)
             hint = f": is it {near[0]!r}?" if near else ""
             raise PluginError(
-                f"{who} is {made!r}, which has no method {method!r}{hint}", remedy=f"Give it the method {method!r}."
+                f"{who} is {made!r}, which has no method {method!r}{hint}", remedy=f"Add the method {method!r}."
             )
         if spec_name not in (None, self.name):  # models would call it by a name that is not registered
-            raise PluginError(f"{who} has the name {spec_name!r} in its spec: both names must be equal")
+            raise PluginError(f"{who} has the name {spec_name!r} in its spec: the names must match")
         return made
 
 

@@ -22,12 +22,12 @@ if TYPE_CHECKING:  # see contracts
 
 @attrs.frozen(kw_only=True)
 class Calibration:
-    """What a scorer has learned about a task in one environment, before scoring anything there."""
+    """The result of calibrating a scorer on a task in one environment, before it scores anything there."""
 
     data: Mapping[str, Any]
     """Data for scoring, as JSON; cached next to the task, on the host only. Empty for none."""
     summary: Sequence[str] = ()
-    """For ``validate-tasks``: lines for the author of the task."""
+    """For ``validate-tasks``: lines for the task author."""
     weakness: str = ""
     """Why verdicts on this task are weak, with a remedy; empty if they are not."""
     obstacle: str = ""
@@ -50,7 +50,7 @@ class CommandContext:
     def run(
         self, command: Command, workspace: Path, *, files: Sequence[str] = (), at_most: int = 64 << 20
     ) -> CommandResult:
-        """Run a command in a fresh start over a fork, with the task's network setting, until the deadline.
+        """Run a command in a fresh sandbox on a fork, with the task's network setting, until the deadline.
 
         The tested program can also write to the results directory: entries that are not regular files, such as links or
         pipes, are not opened.

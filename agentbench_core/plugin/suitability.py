@@ -1,4 +1,4 @@
-"""Conditions under which verdicts on a task say nothing about an agent, for scorers to check before one runs."""
+"""Conditions under which verdicts on a task say nothing about an agent, for scorers to check before an agent runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def suitability(
     """
     validation, before = context.validation, set(passing_before)
     passing = [name for name in validation.fail_to_pass if name in before]
-    not_failing = f"tests of fail_to_pass already pass on the unchanged repository: {_some(passing)}" if passing else ""
+    not_failing = f"tests in fail_to_pass already pass on the unchanged repository: {_some(passing)}" if passing else ""
     if ended is None:
         return Suitability(not_failing=not_failing)
     shown = {name: _detail(how, why.get(name, "")) for name, how in ended.items()}

@@ -1,1 +1,1 @@
-"""Making runs."""
+"""Running variants on tasks."""

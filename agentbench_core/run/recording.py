@@ -74,7 +74,7 @@ class AgentLog:
     def emit(self, event: Event) -> None:
         """Write one event. Raises InputError for an event that agents must not write."""
         if not isinstance(event, (AgentTurnStarted, Delegation, Warning_)):
-            raise InputError(f"an agent may write AgentTurnStarted, Delegation and Warning_, not {event!r}")
+            raise InputError(f"agents may only write AgentTurnStarted, Delegation and Warning_, not {event!r}")
         self.log.emit(event)
 
 

@@ -20,7 +20,7 @@ FOR_EVER = 1e8
 """Seconds; about three years, and safe for every clock."""
 
 _GRACE_SEC = 5.0
-"""How long a scorer may take to stop after an interrupt."""
+"""Seconds that a scorer has to stop after an interrupt."""
 
 
 @contextlib.contextmanager
@@ -68,7 +68,7 @@ class Interrupts:
 
 
 def run_in_thread(work: Callable[[], T], name: str, until: Deadline, *, grace: float) -> Future[T]:
-    """Run ``work``, code of a plugin, in its own thread; wait until it ends, or ``until`` plus ``grace`` seconds.
+    """Run ``work``, which is plugin code, in its own thread; wait until it ends, or ``until`` plus ``grace`` seconds.
 
     After that the thread is abandoned, since it cannot be killed, and the future is not done.
     """
@@ -77,7 +77,7 @@ def run_in_thread(work: Callable[[], T], name: str, until: Deadline, *, grace: f
     def run() -> None:
         try:
             future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - everything, also SystemExit, is raised in the caller
+        except BaseException as error:  # noqa: BLE001 - everything, including SystemExit, is raised in the caller
             future.set_exception(error)
 
     thread = threading.Thread(target=run, name=name, daemon=True)

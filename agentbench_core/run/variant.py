@@ -237,7 +237,7 @@ def _check_entrypoints(settings: Settings, names: Sequence[str], registry: Regis
     missing = [name for name in names if not registry.has("agent", name)]
     if not settings.agent.name and missing:
         raise InputError(
-            f"no agent was given, and the tasks' entrypoint {missing[0]!r} is not installed",
+            f"no agent was specified, and the tasks' entrypoint {missing[0]!r} is not installed",
             remedy=f"Pass one: --agent {' | '.join(registry.names('agent'))}, or --variant NAME",
         )
 

@@ -26,11 +26,11 @@ from agentbench_core.values.limits import Deadline
 T = TypeVar("T")
 
 _GRACE_SEC = 5.0
-"""Grace period: a component that respects its own deadline reports better what it waited for."""
+"""Grace period: a component that respects its own deadline can report what it was waiting for."""
 
 
 def run_preflight(component: Component, question: Callable[[], T], *, seconds: float) -> T:
-    """The result of ``question``, a call of the component's ``preflight``, within ``seconds``.
+    """The result of ``question``, a call to the component's ``preflight``, within ``seconds``.
 
     A thread that does not end is abandoned, since a thread cannot be killed.
 
@@ -134,7 +134,7 @@ class OncePerKey(Generic[T]):
 
 
 class CpuSlots:
-    """Limits CPU-bound work, such as copying trees and taking snapshots, to one thread per processor.
+    """Limits CPU-bound work, such as copying trees and taking snapshots, to one thread per CPU.
 
     More threads would only compete for the interpreter lock and slow down running agents.
     """
@@ -186,7 +186,7 @@ class DiskGuard:
             self._stop.check()
             if time.monotonic() - started > PATIENCE_SEC:
                 raise RunStoppedError(
-                    f"{shortage}, for {PATIENCE_SEC / 60:g} minutes",
+                    f"{shortage}; gave up after waiting {PATIENCE_SEC / 60:g} minutes",
                     remedy="Free disk space and resume with --resume, or lower the limit: --set run.min_free_mb=N",
                 )
             time.sleep(_POLL_SEC)

@@ -20,7 +20,7 @@ _TEXT = instance_of(str)  # agents write some of these events, and an unreadable
 
 @attrs.frozen(kw_only=True)
 class ManifestWritten:
-    """The content written to ``run.json``, initially and later, so that an edit of the file is detected."""
+    """The content written to ``run.json``, initially and later, so that edits to the file are detected."""
 
     manifest: RunManifest  #: content of `run.json`
 
@@ -30,7 +30,7 @@ class RunStarted:
     """A run starts."""
 
     run_id: str  #: id of the run
-    attempts: int  #: number of attempts to make
+    attempts: int  #: number of attempts to run
 
 
 @attrs.frozen(kw_only=True)
@@ -38,7 +38,7 @@ class RunResumed:
     """A run is resumed."""
 
     kept: int  #: number of recorded attempts
-    attempts: int  #: number of attempts to make
+    attempts: int  #: number of attempts to run
 
 
 @attrs.frozen(kw_only=True)
@@ -166,7 +166,7 @@ class PatchApplied:
 
     step: int  #: number of the tool call in the attempt, from 1
     files: tuple[str, ...]  #: paths of the changed files
-    diff: str  #: path of the diff, relative to the task's directory
+    diff: str  #: path to the diff, relative to the task's directory
 
 
 @attrs.frozen(kw_only=True)

@@ -1,4 +1,4 @@
-"""Commands that run in a fresh start, and results of commands in a sandbox."""
+"""Commands that run in a fresh sandbox, and results of commands in a sandbox."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OUTPUT_CAP = 1 << 20
 class ResourceUsage:
     """Kernel counters of one or more commands. ``None`` means unknown, not zero."""
 
-    cpu_sec: float | None = option(None, help="processor time used, in seconds, over all processors")
+    cpu_sec: float | None = option(None, help="CPU time used, in seconds, across all CPUs")
     throttled_sec: float | None = option(None, help="seconds throttled by the task's `cpu_limit`")
     memory_stall_sec: float | None = option(
         None, help="seconds in which at least one process waited for memory, by the task's limit or the machine's"
@@ -31,7 +31,7 @@ class ResourceUsage:
     oom_kills: int | None = option(None, help="number of processes killed for lack of memory")
 
     def plus(self, other: ResourceUsage) -> ResourceUsage:
-        """The sum; a value known for one only is used alone."""
+        """The sum; a value that only one of them has is used as it is."""
         return ResourceUsage(
             cpu_sec=_sum(self.cpu_sec, other.cpu_sec),
             throttled_sec=_sum(self.throttled_sec, other.throttled_sec),
@@ -49,7 +49,7 @@ def _sum(one: N | None, other: N | None) -> N | None:
 
 @attrs.frozen
 class Command:
-    """A command that runs as the main process of a fresh start; see ``Environment.run_once``."""
+    """A command that runs as the main process of a fresh sandbox; see ``Environment.run_once``."""
 
     run: str
     """Text for ``sh -c``, run in the workspace."""

@@ -61,7 +61,7 @@ _AGENTS_OWN = {
 
 @attrs.frozen(kw_only=True)
 class Happened:
-    """The facts from which a verdict follows."""
+    """The facts that determine a verdict."""
 
     outcome: Outcome  #: how the attempt ended
     changed: bool = False

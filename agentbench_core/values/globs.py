@@ -1,7 +1,7 @@
 """Matching paths against a list of globs, with the rules of ``.gitignore``.
 
-Not from a library: libraries translate globs to regular expressions, and a glob like ``*a*a*a*b`` with a long path can
-keep those busy for hours. Both come from agents. This matcher takes time proportional to the product of their lengths.
+Not from a library: libraries translate globs to regular expressions, which can take hours for a glob like ``*a*a*a*b``
+and a long path, and agents can supply both. This matcher takes time proportional to the product of their lengths.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def path_matcher(globs: Sequence[str]) -> Callable[[str], bool]:
     """Return a function that tests whether a path matches ``globs``.
 
     ``/pytest.ini`` and ``tests/**`` are anchored at the root, ``**/conftest.py`` and ``conftest.py`` match at any
-    depth, ``tests/`` matches everything below, ``!`` reverts earlier matches: the last matching glob decides.
+    depth, ``tests/`` matches everything in it, ``!`` reverts earlier matches: the last matching glob decides.
     Without globs, nothing matches.
 
     Raises:

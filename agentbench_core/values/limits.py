@@ -194,9 +194,9 @@ class Budget:
             return line[-1].steps
 
     def reserve(self, most: Reservation, deadline: Deadline | None = None) -> None:
-        """Reserve the maximum usage of a call; waits while other calls may still return a part of theirs.
+        """Reserve the maximum usage of a call; waits while other calls may still return part of theirs.
 
-        Raises BudgetExceeded if that much is not available, and from then on for every request, however small.
+        Raises BudgetExceeded if that much is not available, and from then on for every request, however small it is.
         """
         with self._changed:
             line = self._line()
@@ -208,7 +208,7 @@ class Budget:
                 budget._held = budget._held.plus(most)
 
     def settle(self, reserved: Reservation, *, tokens: int, cost_usd: float) -> None:
-        """Replace the reservation of a call by its actual usage."""
+        """Replace the reservation of a call with its actual usage."""
         with self._changed:
             for budget in self._line():
                 budget._held = budget._held.plus(Reservation(tokens=-reserved.tokens, cost_usd=-reserved.cost_usd))

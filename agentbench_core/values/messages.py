@@ -1,6 +1,6 @@
 """Messages between agents, models and tools.
 
-Values created by plugins are validated on creation, so a wrong type is reported where it is made.
+Values created by plugins are validated on creation, so a wrong type is reported where it occurs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _is_deep(value: object) -> bool:
 
 def _not_deep(_: object, field: attrs.Attribute[Any], value: object) -> None:
     if _is_deep(value):
-        raise ValueError(f"{field.name} is nested more than {_DEEPEST} deep")
+        raise ValueError(f"{field.name} is nested more than {_DEEPEST} levels deep")
 
 
 def _json(value: object) -> str:
@@ -116,7 +116,7 @@ class ToolCall:
         """Drop arguments that are nested too deeply to be written; models can send such arguments."""
         if _is_deep(self.arguments):
             object.__setattr__(self, "arguments", {})
-            object.__setattr__(self, "problem", f"the arguments are nested more than {_DEEPEST} deep")
+            object.__setattr__(self, "problem", f"the arguments are nested more than {_DEEPEST} levels deep")
 
 
 @attrs.frozen(kw_only=True)

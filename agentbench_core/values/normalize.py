@@ -15,7 +15,7 @@ NORMALIZER_VERSION = "2"
 
 _Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
-_START = r"(?:(?<!\w)|(?<=\\[nrt]))"  # of a word, also after a line feed that JSON has written as two characters
+_START = r"(?:(?<!\w)|(?<=\\[nrt]))"  # of a word, including after a newline that JSON has written as two characters
 _NUMBER = r"\d++(?:\.\d++)?"
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d++)?)?"
 _WEEKDAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
@@ -29,7 +29,7 @@ _ROOTS = (
     *(((*name.split("/"),), 0) for name in ("tmp", "var/tmp", "dev/shm", "private/tmp", "private/var/tmp")),
     *(((*name.split("/"),), 3) for name in ("var/folders", "private/var/folders")),
 )
-"""Temporary directories, also ours, with the number of generated names below them: macOS has two and a T."""
+"""Temporary directories, including ours, with the number of generated names in them: macOS has two and a T."""
 _LEADS = frozenset(("", "n", "r", "t"))  # before an absolute path: nothing, or the second half of an escape
 _GENERATED = re.compile(r"tmp(?:[a-z0-9_]{8}|\.[A-Za-z0-9]{10})\b")
 _OURS = re.compile(r"agentbench-(?:[a-z]++-)*+[a-z0-9_]{8}")
@@ -136,7 +136,7 @@ def normalize_failure(text: str) -> str:
     """``text`` without what differs between runs of a program, to compare failures.
 
     Removes addresses, process ids, generated names of temporary files, and test durations printed by test runners.
-    Other durations and dates stay, since a change of the program may show there. Takes linear time.
+    Other durations and dates stay, since they may show a change in the program. Takes linear time.
     """
     return _apply(_NARROW, text)
 

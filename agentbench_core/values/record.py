@@ -206,7 +206,7 @@ class PluginEntry:
 
 @attrs.frozen(kw_only=True)
 class HarnessInfo:
-    """The harness that made a run."""
+    """The harness that performed a run."""
 
     version: str  #: version of agentbench-core
     git_sha: str  #: its commit, or empty
@@ -259,6 +259,6 @@ class RunManifest:
     platform: Mapping[str, str]  #: facts about the machine
     model: ModelFacts | None = None  #: facts reported by its provider; the requested settings are in `config`
     presets: str = ""
-    """Version of the model presets (``configs/models.yaml``) or ``none``; also if no setting comes from them."""
+    """Version of the model presets (``configs/models.yaml``) or ``none``; set even if no setting comes from them."""
     resumed: tuple[Resumption, ...] = ()  #: each resume, in order
     like: ReproducedRun | None = None  #: the run that it reproduces, if any

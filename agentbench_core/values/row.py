@@ -8,21 +8,21 @@ import msgspec
 
 
 class RowLabel(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """As :class:`~agentbench_core.values.record.Label`."""
+    """Like :class:`~agentbench_core.values.record.Label`."""
 
     name: str  #: such as `weak_verdict`
     evidence: str = ""  #: why the attempt has it
 
 
 class RowResult(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """As ``Result``; the reason is its word."""
+    """Like ``Result``, with the reason as a string."""
 
     passed: bool  #: the verdict
     failure_reason: str | None = None  #: `None` if it passed
 
 
 class RowSandbox(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """As ``SandboxInfo``."""
+    """Like ``SandboxInfo``."""
 
     name: str  #: name of the sandbox
     isolated: bool  #: whether commands inside could not reach the host
@@ -31,7 +31,7 @@ class RowSandbox(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class RowUsage(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """As ``AttemptUsage``."""
+    """Like ``AttemptUsage``."""
 
     steps: int = 0  #: number of tool calls
     llm_calls: int = 0  #: number of model calls
@@ -42,7 +42,7 @@ class RowUsage(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class RowLimits(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """As ``AttemptLimits``: seconds, and tool calls."""
+    """Like ``AttemptLimits``: seconds, and tool calls."""
 
     timeout_sec: float  #: seconds for the agent and scoring phases together
     tool_timeout_sec: float  #: seconds for one tool call
@@ -50,7 +50,7 @@ class RowLimits(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class AttemptRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One record, with the fields that reports count. Names are those of ``AttemptRecord``."""
+    """One record, with the fields that reports aggregate, named as in ``AttemptRecord``."""
 
     schema: int  #: version of the format of records
     attempt_id: str  #: unique among all runs
@@ -60,12 +60,12 @@ class AttemptRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     repeat: int  #: repetition of the task, from 1
     duration_sec: float  #: seconds from start to end
     result: RowResult  #: the verdict
-    outcome: str  #: how the attempt ended, a word of `Outcome`
+    outcome: str  #: how the attempt ended, a value of `Outcome`
     scored: bool  #: `False`: an infrastructure error, neither passed nor failed
     replayed: bool = False  #: whether responses of the model came from an earlier run
     sandbox: RowSandbox  #: where the attempt ran
     labels: tuple[RowLabel, ...] = ()  #: facts about the attempt that do not change its score
-    integrity: str = "clean"  #: the worst integrity of its labels, a word of `Integrity`
+    integrity: str = "clean"  #: the worst integrity of its labels, a value of `Integrity`
     usage: RowUsage  #: steps, tokens and cost
     limits: RowLimits  #: time and steps allowed
 

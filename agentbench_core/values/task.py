@@ -178,7 +178,7 @@ def digest(value: object) -> str:
 def not_passed(
     expected: Collection[str], outcomes: Mapping[str, str] | None, details: Mapping[str, str] | None = None
 ) -> str:
-    """Which of the expected tests did not pass, as text; empty if all did. ``details`` explains each failure."""
+    """The expected tests that did not pass, as text; empty if all did. ``details`` explains each failure."""
     if outcomes is None:
         return "the tests wrote no result file"
     words = outcomes if details is None else details

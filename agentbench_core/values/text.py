@@ -22,7 +22,7 @@ def escape_control(text: str) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """At most so many characters of a text, cut after a word if possible, followed by ``...``."""
+    """At most ``most`` characters of a text, cut after a word if possible, followed by ``...``."""
     if len(text) <= most:
         return text
     retained = text[: most - 4]

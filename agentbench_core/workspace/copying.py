@@ -24,7 +24,7 @@ _PERMISSIONS = 0o777  # never setuid, setgid or sticky
 
 
 def fork(source: Path, target: Path) -> None:
-    """Copy a tree to a new path, with its ``.git``; a write to one never changes the other.
+    """Copy a tree to a new path, with its ``.git``; writing to one never changes the other.
 
     Keeps links, modes without setuid and setgid, times, and owners if running as root. Blocks are shared copy-on-write
     if the file system supports it, holes stay holes, hard links become separate files, FIFOs, devices and sockets are

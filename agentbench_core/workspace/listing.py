@@ -32,7 +32,7 @@ EntryKind = Literal["file", "link", "special", "repository", "directory", "deep"
 class TreeEntry:
     """One name in a tree.
 
-    ``kind`` is ``repository`` for anything named ``.git``, ``deep`` for a directory below the 256th level and
+    ``kind`` is ``repository`` for anything named ``.git``, ``deep`` for a directory deeper than 256 levels and
     ``unreadable`` for a directory that cannot be listed; these are not entered. A walk yields no ``directory``.
     """
 
@@ -73,7 +73,7 @@ def _sort_key(entry: TreeEntry) -> bytes:
 
 
 def list_directory(root: int, path: str, *, git: bool = False) -> list[TreeEntry]:
-    """The entries of the directory ``path`` below an open ``root``, sorted as the paths of a walk are.
+    """The entries of the directory ``path`` under an open ``root``, in the order of a walk.
 
     Args:
         root: an open directory.
@@ -114,7 +114,7 @@ def too_many() -> ToolError:
 
 
 def walk(root: int, start: str = "", *, depth_max: int = DEPTH_MAX) -> Iterator[TreeEntry]:
-    """Everything below ``start`` but directories and what is in a ``.git``, sorted by the bytes of the paths.
+    """Everything under ``start`` except directories and the contents of ``.git``, sorted by the bytes of the paths.
 
     Raises:
         OSError: ``start`` cannot be listed.

@@ -1,4 +1,4 @@
-"""Open files below a directory without following links, safe against concurrent changes of the tree.
+"""Open files under a directory without following links, safe against concurrent changes to the tree.
 
 On Linux the kernel does it in one call, ``openat2`` with ``RESOLVE_BENEATH``; elsewhere the path is walked part by
 part with ``O_NOFOLLOW``. Checking the path before a plain ``open`` would be a race with renames.
@@ -93,7 +93,7 @@ def _open_by_parts(directory: int, path: str, flags: int) -> int:
 
 
 def open_beneath(directory: int, path: str, flags: int) -> int:
-    """Open ``path`` (relative, without ``..``; empty: the directory itself) below an open directory.
+    """Open ``path`` (relative, without ``..``; empty: the directory itself) under an open directory.
 
     Raises OSError: ELOOP for a link in the path, EXDEV for a path that leads outside.
     """

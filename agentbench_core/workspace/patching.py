@@ -184,7 +184,7 @@ class _Reader:
         named = common_name(header.old, header.new) if header.old else None
         from_git = file_of_git_line(header.git_line) if header.git_line else None
         if header.old and named is None:
-            self._fail(f"renames are refused, and {header.old!r} is not {header.new!r}")
+            self._fail(f"renames are not supported, but {header.old!r} and {header.new!r} differ")
         if named and from_git and named != from_git:
             self._fail(f"the headers contain two different file names, {from_git!r} and {named!r}")
         path = named or from_git

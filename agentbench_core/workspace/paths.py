@@ -26,7 +26,7 @@ _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 
 
 def is_repository_name(name: str) -> bool:
-    """Whether some file system treats ``name`` as ``.git``: any case, trailing dots or spaces, ``git~1``."""
+    """Whether any file system treats ``name`` as ``.git``: any case, trailing dots or spaces, ``git~1``."""
     return name.translate(_IGNORED_ON_HFS).rstrip(" .").casefold() in (".git", "git~1")
 
 

@@ -10,7 +10,7 @@ import attrs
 from agentbench_core.workspace.hunks import FilePatch, Hunk, PatchConflict, split_lines
 
 _COMPARED = 50  # lines of a hunk
-_SHOWN = 12  # lines of a file or a hunk in a message
+_SHOWN = 12  # maximum lines of a file or a hunk in a message
 
 
 @attrs.frozen
@@ -51,10 +51,10 @@ def apply_hunks(patch: FilePatch, old: str) -> Applied:
         result += placed.after
         done = at + len(placed.before)
         if done < len(lines) and placed.after and not placed.after[-1].endswith("\n"):
-            raise PatchConflict(f"{where} states that the file ends there, but line {done + 1} follows it")
+            raise PatchConflict(f"{where} expects the end of the file there, but line {done + 1} follows")
     result += lines[done:]
     if patch.kind == "delete" and result:
-        raise PatchConflict(f"{patch.path!r} cannot be deleted: the patch leaves {len(result)} of its lines")
+        raise PatchConflict(f"{patch.path!r} cannot be deleted: the patch does not remove {len(result)} of its lines")
     return Applied("".join(result), tuple(moved))
 
 
@@ -89,7 +89,7 @@ def _with_crlf(hunk: Hunk) -> Hunk:
 
 
 def _matches(wanted: Sequence[str], lines: Sequence[str], first: int) -> list[int]:
-    """Every index from ``first`` on where all wanted lines match.
+    """Every index from ``first`` on where all expected lines match.
 
     Knuth, Morris and Pratt: comparing at each index takes minutes on a large file of equal lines.
     """
@@ -116,7 +116,7 @@ def _nearest(matches: Sequence[int], expected: int, where: str) -> int:
     best = [at for at in matches if abs(at - expected) == nearest]
     if len(best) > 1:
         either = " and ".join(str(at + 1) for at in best)
-        raise PatchConflict(f"{where} fits equally well at lines {either}; add more context lines")
+        raise PatchConflict(f"{where} matches equally well at lines {either}; add more context lines")
     return best[0]
 
 
@@ -125,7 +125,7 @@ def _nearest(matches: Sequence[int], expected: int, where: str) -> int:
 
 def _explanation(hunk: Hunk, lines: Sequence[str], first: int, where: str) -> str:
     before = hunk.before
-    message = [f"{where} does not fit. It expects:", *_listed(before, None)]
+    message = [f"{where} does not match. It expects:", *_listed(before, None)]
     if not lines:
         return "\n".join([*message, "but the file is empty."])
     at = _loose_match(before, lines)
@@ -134,7 +134,7 @@ def _explanation(hunk: Hunk, lines: Sequence[str], first: int, where: str) -> st
         at = _matches(hunk.after, lines, 0)[0]
     elif _matches(before, lines[:first], 0):
         at = _matches(before, lines[:first], 0)[0]
-        message.append("Those lines are in or above the previous hunk; hunks must be in order:")
+        message.append("These lines are in or above the previous hunk; hunks must be in order:")
     elif at is not None:
         message.append(f"{_difference(before, lines[at : at + len(before)])}:")
     else:
@@ -145,7 +145,7 @@ def _explanation(hunk: Hunk, lines: Sequence[str], first: int, where: str) -> st
 
 
 def _closest(wanted: Sequence[str], lines: Sequence[str], expected: int) -> int:
-    """The index where most of the first wanted lines match; of several, the nearest."""
+    """The index where most of the first expected lines match; of several, the nearest."""
     offsets: dict[str, list[int]] = {}
     for offset, line in enumerate(wanted[:_COMPARED]):
         if line.strip():

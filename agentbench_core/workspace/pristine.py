@@ -46,13 +46,13 @@ class Bounds:
         self._bytes += size
         name = printable(path)[:200]
         if self._entries > listing.ENTRIES_MAX or self._names > listing.NAMES_MAX:
-            raise InputError(f"{self.where} has more than {listing.ENTRIES_MAX} files, or too long names of them")
+            raise InputError(f"{self.where} has more than {listing.ENTRIES_MAX} files, or their names are too long")
         if path.count("/") >= listing.DEPTH_MAX:
             raise InputError(f"{self.where}: {name!r} is nested deeper than {listing.DEPTH_MAX} directories")
         if size > FILE_SIZE_MAX:
-            raise InputError(f"{self.where}: {name!r} has {size} bytes; {FILE_SIZE_MAX >> 20} MiB is the maximum")
+            raise InputError(f"{self.where}: {name!r} has {size} bytes; the maximum is {FILE_SIZE_MAX >> 20} MiB")
         if self._bytes > listing.TREE_SIZE_MAX:
-            raise InputError(f"{self.where} has more than {listing.TREE_SIZE_MAX >> 30} GiB")
+            raise InputError(f"{self.where} is larger than {listing.TREE_SIZE_MAX >> 30} GiB")
 
 
 def write_workspace(git: Git, source: str, commit: str, into: Path, deadline: Deadline) -> None:
@@ -90,7 +90,7 @@ def write_workspace(git: Git, source: str, commit: str, into: Path, deadline: De
 
 
 def _entries(git: Git, tree_id: str, where: str, deadline: Deadline) -> Iterator[tuple[str, str, str]]:
-    """Path, mode and blob of every file; raises InputError for what is not allowed in a workspace."""
+    """Path, mode and blob of every file; raises InputError for anything that is not allowed in a workspace."""
     seen: set[str] = set()
     bounds = Bounds(where)
     for line in git.lines("ls-tree", "-r", "-z", "-l", tree_id, deadline=deadline):
@@ -108,7 +108,7 @@ def _entries(git: Git, tree_id: str, where: str, deadline: Deadline) -> Iterator
             raise InputError(f"{where} contains a path that is not allowed in a workspace: {error}") from None
         bounds.check(path, int(size) if size.isdecimal() else 0)
         if path in seen:
-            raise InputError(f"{where} has {printable(path)!r} twice")
+            raise InputError(f"{where} contains {printable(path)!r} twice")
         seen.add(path)
         yield path, mode, blob
 

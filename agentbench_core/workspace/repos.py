@@ -170,7 +170,7 @@ def _fetched(source: _Source, commit: str, cache: Path | None, nearby: Path, dea
             if result != commit:
                 raise InputError(
                     f"the content of {source.path} has changed: task.yaml pins commit {commit}, "
-                    f"the directory is {result}",
+                    f"but the directory is now {result}",
                     remedy="Restore the directory, or update repo.commit if the change is intended.",
                 )
             yield git
@@ -234,7 +234,7 @@ def _fetch(git: Git, source: _Source, commit: str, deadline: Deadline) -> None:
             return
     raise InputError(
         f"{source.name} has no commit {commit}",
-        remedy="Check repo.commit: it must be the full SHA of a commit (not of a tag) that a branch or tag reaches.",
+        remedy="Check repo.commit: it must be the full SHA of a commit (not a tag) reachable from a branch or tag.",
     )
 
 

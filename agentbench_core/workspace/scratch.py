@@ -24,7 +24,7 @@ UNFINISHED_AGE = 60.0
 
 
 class Scratch:
-    """A directory below the system's temporary one, created on first use, locked while its owner lives.
+    """A directory in the system's temporary one, created on first use, locked while its owner lives.
 
     The operating system releases the lock when the owner dies; :meth:`sweep` then removes the directory. Threads may
     share it.
@@ -47,7 +47,7 @@ class Scratch:
                 raise SandboxError(f"the scratch directory for {self._purpose!r} is closed")
             if self._path is None:
                 made = Path(tempfile.mkdtemp(prefix=_prefix(self._purpose), suffix=UNFINISHED)).resolve()
-                # Not thread-local: another thread than the one that created it may close it.
+                # Not thread-local: a different thread from the one that created it may close it.
                 self._lock = filelock.FileLock(made / LOCK, thread_local=False)
                 self._lock.acquire()
                 self._path = made.rename(made.with_suffix(""))  # locked: from here on, it is dead when its owner is
@@ -81,7 +81,7 @@ class Scratch:
 
     @staticmethod
     def discard(path: Path) -> None:
-        """Remove something below it early; what cannot be removed is removed at the end, or by the next owner."""
+        """Remove something in it early; leftovers are removed at the end, or by the next owner."""
         with contextlib.suppress(OSError):
             remove_tree(path)
 

@@ -174,9 +174,7 @@ class _Snapshotter:
         self.oddities += _oddities(entry)
         self._remaining -= entry.size if entry.kind == "file" and entry.size <= _DIGEST_MAX else 0
         if self._remaining < 0:
-            raise ToolError(
-                "too_large", f"the files of the tree have more than {listing.TREE_SIZE_MAX >> 30} GiB together"
-            )
+            raise ToolError("too_large", f"the files of the tree total more than {listing.TREE_SIZE_MAX >> 30} GiB")
         if entry.kind == "link":
             target = os.fsencode(entry.target)
             writer.add(entry.path, LINK, len(target), (target,))
@@ -207,7 +205,7 @@ class _Snapshotter:
         try:
             writer.add(entry.path, mode, size, (data,) if data is not None else _chunks(fd))
         except ValueError as error:
-            raise SandboxError(f"the workspace changed while it was frozen: {error}") from None
+            raise SandboxError(f"the workspace changed while it was being frozen: {error}") from None
         self.sent.add(digest.digest())
 
 

@@ -86,7 +86,7 @@ class Tree:
             os.close(fd)
 
     def files(self, root: str = "") -> Iterator[str]:
-        """Every regular file below ``root`` (of a file: itself), sorted; excludes ``.git``, does not follow links.
+        """Every regular file under ``root`` (a file: itself), sorted; excludes ``.git``, does not follow links.
 
         Raises:
             ToolError: ``not_found``, ``not_a_file``, ``too_many_files``.
@@ -136,7 +136,7 @@ class Tree:
             raise opening.refusal(path, error) from None
 
     def link(self, path: str, target: str) -> None:
-        """Create a symbolic link, also replacing a file. Its target is not checked. Raises like :meth:`write`."""
+        """Create a symbolic link, replacing an existing file. Its target is not checked. Raises like :meth:`write`."""
         *parents, name = components(path)
         try:
             parent = self._make_parents(parents)
@@ -251,7 +251,7 @@ def _new_mode(old: int | None, executable: bool | None) -> int:
     mode = 0o644 if old is None else old
     if executable is None:
         return mode
-    # Who may read may execute, as git does.
+    # Everyone who may read may execute, as in git.
     return mode | ((mode & 0o444) >> 2) | 0o100 if executable else mode & ~0o111
 
 

@@ -101,7 +101,7 @@ def test_a_command_may_have_repaired_it(make: Make) -> None:
 def test_looking_costs_nothing(make: Make) -> None:
     """Files are unchanged, so no step is spent on a rerun, even if the model then stops calling tools."""
     with make([calls(*LOOKS, BAD), ToolCall(tool="no_such_tool", arguments={}), "Hm.", "Hm."]) as double:
-        assert repaired(double).message == "the model stopped calling tools while the command fails"
+        assert repaired(double).message == "the model stopped calling tools while the command was still failing"
         assert ran(double).count("again") == 1
         assert loop_messages(double) == [f"`{FAILING_COMMAND}` does not pass yet. Continue with a tool call."]
 
@@ -178,7 +178,7 @@ def test_output_that_was_told_is_dropped_when_it_is_old(make: Make) -> None:
     facts = ModelFacts(context_tokens=10_000, answer_tokens=500)
     with make([*changes, "Hm.", "Hm."], failing_command=noisy, facts=facts) as double:
         result = repaired(double)
-        assert result.message == "the model stopped calling tools while the command fails"
+        assert result.message == "the model stopped calling tools while the command was still failing"
         said = [message for message in loop_messages(double) if "with this change" in message]
     assert len(said) == len(changes)
     assert "dropped: the conversation grew too long" in said[0]
@@ -189,7 +189,7 @@ def test_the_same_failure_again_and_again(make: Make) -> None:
     """Changes with the same failure are counted; other values make another failure, even if they look like times."""
     with make([returns("7"), returns("7 + 0", "7"), returns("7 + 1 - 1", "7 + 0")]) as double:
         result = repaired(double, same_failure=2)
-    assert (result.ended, result.message) == ("gave_up", "the command fails in the same way after 2 changes")
+    assert (result.ended, result.message) == ("gave_up", "the command still fails in the same way after 2 changes")
     command = "python3 -c \"from adding import add; v = add(2, 3); print('took %d s' % v); raise SystemExit(v != 5)\""
     values = ["100", "50", "20", "10", "5"]
     changes = [returns(new, old) for new, old in zip(values, ["left - right", *values], strict=False)]
@@ -230,7 +230,7 @@ def test_tool_errors_end_it_after_a_look_at_the_program(make: Make) -> None:
         result = repaired(double)
         assert ran(double)[-1] == "again"
     assert result.ended == "tool_error"
-    assert result.message.startswith("8 tool calls in a row failed; the last: ")
+    assert result.message.startswith("8 tool calls in a row failed; last error: ")
 
 
 def test_without_the_tool_run(make: Make) -> None:
@@ -261,7 +261,7 @@ def test_what_passes_from_the_start_is_not_said_to_fail(make: Make, finish: Any)
     assert further.startswith("Continue with a tool call, or say" if finish == "empty" else "Your response was cut off")
     assert (result.ended, result.message) == (
         "gave_up",
-        "the model stopped calling tools and did not say that it is done",
+        "the model stopped calling tools without reporting that it was done",
     )
     with make([PATCH, "All is well."], failing_command="true") as double:
         assert repaired(double).message == "All is well."
@@ -337,7 +337,7 @@ def test_names_of_tools_do_not_matter(make: Make) -> None:
     looks = [attrs.evolve(look, tool=f"my_{look.tool}") for look in LOOKS]
     own = attrs.evolve(runs(FAILING_COMMAND), tool="my_run")
     with make([own, *looks, *diffs], tools=tools) as double:
-        assert repaired(double, same_failure=1).message == "the command fails in the same way after 1 changes"
+        assert repaired(double, same_failure=1).message == "the command still fails in the same way after 1 changes"
         called = [call.tool for call in double.trace.tool_calls]
     assert called == ["my_run", "my_run", *(look.tool for look in looks), *["my_apply_patch", "my_run"] * 2]
 
@@ -350,7 +350,7 @@ def test_the_first_tool_that_runs_commands_is_taken(make: Make) -> None:
     with make([], tools=[python, Renamed(run, "sh"), Renamed(run, "zsh")]) as double:
         assert not rerun(double.context).passed
         assert [call.tool for call in double.trace.tool_calls] == ["sh"]
-    with make([], tools=[python]) as double, pytest.raises(ToolError, match="no tool here runs commands"):
+    with make([], tools=[python]) as double, pytest.raises(ToolError, match="no available tool runs commands"):
         rerun(double.context)
 
 

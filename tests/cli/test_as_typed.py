@@ -66,7 +66,7 @@ def test_all_obstacles_are_told_at_once(make_task: Any, agentbench: Any) -> None
     run = ("run", "--suite", "mini", "--agent", "baseline")
     refused = agentbench(*run, "--model", "any")
     assert refused.code == 3
-    assert "note: sandbox docker, because the agent uses a model" in refused.err
+    assert "note: using the docker sandbox, because the agent uses a model" in refused.err
     assert "2 problems must be fixed first\n- " in refused.err
     assert "export OPENROUTER_API_KEY=" in refused.err
     assert "/nowhere/docker.sock" in refused.err
@@ -84,7 +84,7 @@ def test_where_agents_run_that_a_model_steers(make_task: Any, agentbench: Any) -
     show = ("config", "show", "--json")
     chosen = agentbench(*show, "--agent", "baseline")
     assert shown(chosen)["baseline"]["sandbox.name"] == "docker (the isolated sandbox)"
-    assert "to use another: --sandbox NAME" in chosen.err
+    assert "to use a different one: --sandbox NAME" in chosen.err
     assert shown(agentbench(*show, "--agent", "scripted"))["scripted"]["sandbox.name"] == "local (default)"
     Path("agentbench.toml").write_text("sandbox = 'local'\n")
     named = agentbench("run", "--suite", "mini", "--agent", "baseline", "--model", "any")
@@ -112,7 +112,7 @@ def test_the_default_model(agentbench: Any) -> None:
     show = ("config", "show", "--json", "--agent", "baseline")
     chosen = agentbench(*show)
     assert shown(chosen)["baseline"]["model.name"] == "long/name (configs/models.yaml version 7, short)"
-    assert "note: model short, configs/models.yaml version 7, default" in chosen.err
+    assert "note: using model short (configs/models.yaml version 7, default)" in chosen.err
     assert shown(agentbench(*show, "--model", "other"))["baseline"]["model.name"] == "other (--model)"
     assert shown(agentbench(*show, "--llm", "openrouter"))["baseline"]["model.name"] == " (default)"
     assert shown(agentbench("config", "show", "--json", "--agent", "idle"))["idle"]["model.name"] == " (default)"
@@ -148,6 +148,6 @@ def test_a_model_that_is_offline_beside_another(agentbench: Any, plugin: Any) ->
     show = ("config", "show", "--json", "--variant", "rules.yaml")
     alone, both = shown(agentbench(*show)), shown(agentbench(*show, "--variant", "other.yaml"))
     assert alone["rules"]["sandbox.name"] == "local (default)"
-    assert alone["rules"]["model.name"] == "rules (the model of llm rules)"
+    assert alone["rules"]["model.name"] == "rules (the model of the rules llm)"
     assert both["rules"]["sandbox.name"] == both["other"]["sandbox.name"] == "docker (the isolated sandbox)"
     assert both["other"]["model.name"] == "any (other.yaml)"

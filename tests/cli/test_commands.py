@@ -70,7 +70,9 @@ def test_a_variant_of_a_name_that_is_taken(agentbench: Any, plugin: Any) -> None
     Path("configs/variants/baseline.yaml").write_text("agent: baseline\nlimits: {max_steps: 5}\n")
     refused = agentbench("config", "show", "--variant", "baseline")
     assert refused.code == 2
-    assert "variant 'baseline' is both configs/variants/baseline.yaml and registered by a plugin" in refused.err
+    assert (
+        "variant 'baseline' is both a file (configs/variants/baseline.yaml) and registered by a plugin" in refused.err
+    )
     by_path = agentbench("config", "show", "--variant", "configs/variants/baseline.yaml", "--json")
     assert json.loads(by_path.out)["baseline"]["limits.max_steps"]["value"] == 5
     hook = (

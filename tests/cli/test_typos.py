@@ -153,7 +153,7 @@ def test_a_disabled_plugin_that_is_none(agentbench: Any, monkeypatch: pytest.Mon
     monkeypatch.setenv("AGENTBENCH_DISABLE_PLUGINS", "dokcer")
     done = agentbench("plugins", "list")
     assert done.code == 0
-    assert "names 'dokcer', which is not installed (did you mean 'docker'?)" in done.err
+    assert "lists 'dokcer', which is not installed (did you mean 'docker'?)" in done.err
 
 
 def test_a_model_that_is_almost_a_preset(agentbench: Any) -> None:

@@ -49,7 +49,7 @@ def test_records_are_rebuilt_from_events_alone(make_task: Any, agentbench: Any, 
     done = agentbench("runs", "rebuild", str(directory))
     assert (done.code, done.out) == (
         0,
-        "attempts.jsonl: 6 records, superseded ones too\nattempts.jsonl was missing\n",
+        "attempts.jsonl: 6 records, including superseded ones\nattempts.jsonl was missing\n",
     )
     assert attempts.read_bytes() == whole
     assert "no damage found" in agentbench("runs", "rebuild", str(directory)).out

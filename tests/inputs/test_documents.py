@@ -70,7 +70,7 @@ def test_a_bomb_takes_no_time() -> None:
 def test_toml_that_is_too_deep(tmp_path: Path) -> None:
     """H24: the nesting of TOML is limited, too."""
     (tmp_path / "f.toml").write_text("a = " + "[" * 100_000)
-    with pytest.raises(InputError, match=r"f\.toml: nested too deep"):
+    with pytest.raises(InputError, match=r"f\.toml: nested too deeply"):
         read_toml(tmp_path / "f.toml")
 
 

@@ -45,7 +45,7 @@ def test_the_digest_is_about_what_a_result_depends_on(make_task: Callable[..., P
         ({"oracle": {"script": "solution.patch"}}, "has both a patch and a script"),
         ({"validation": {"files": "."}}, "validation.files: '.' is not a relative path"),
         ({"validation": {"files": "task.yaml"}}, "validation.files: 'task.yaml' is not a directory"),
-        ({"validation": {"files": "empty/"}}, "validation.files: 'empty/' has no files"),
+        ({"validation": {"files": "empty/"}}, "validation.files: 'empty/' contains no files"),
         ({"validation": {"files": "linked/"}}, "is a symbolic link"),
         ({"validation": {"passing_command": " "}}, "validation.passing_command: ' ' does not match"),
         ({"validation": {"protected_globs": ["!"]}}, "validation.protected_globs: '!' is not a glob"),

@@ -81,7 +81,7 @@ BROKEN = {
         @hookimpl
         def agentbench_register_commands(register): register("hello", print, summary="x")
         """,
-        "command 'hello' is not the path of a click command ('package.module:command'): <built-in function print>",
+        "command 'hello' is not the path to a click command ('package.module:command'): <built-in function print>",
     ),
     "a command below a group that is none": (
         """

@@ -190,6 +190,6 @@ def test_a_plugin_to_be_switched_off_that_is_none_is_said(agentbench: Any, monke
     monkeypatch.setenv("AGENTBENCH_DISABLE_PLUGINS", "coer")
     listed = agentbench("plugins", "list")
     assert listed.code == 0
-    assert "AGENTBENCH_DISABLE_PLUGINS names 'coer', which is not installed (did you mean 'core'?)" in listed.err
+    assert "AGENTBENCH_DISABLE_PLUGINS lists 'coer', which is not installed (did you mean 'core'?)" in listed.err
     monkeypatch.delenv("AGENTBENCH_DISABLE_PLUGINS")
     assert agentbench("--no-plugin", "coer", "plugins", "list").code == 2

@@ -91,8 +91,8 @@ ab doctor
 """
 PASSED = "1 of 1 scored attempts passed (100%)"
 SHOWN = {
-    "ab run ": f"note: sandbox docker, because the agent uses a model...\n...\n...variant baseline: {PASSED}",
-    "ab run-task": f"note: model sonnet, configs/models.yaml version 1, default...\n...\n...variant default: {PASSED}",
+    "ab run ": f"note: using the docker sandbox, because the agent uses a model...\n...\n...variant baseline: {PASSED}",
+    "ab run-task": f"note: using model sonnet (configs/models.yaml version 1, de...\n...\n...variant default: {PASSED}",
     "agentbench run": f"custom-dev, variant subagents: {PASSED}",
     "ab validate-tasks": "...valid 2 ... note: no reference solution: not proven solvable\n...\n1 of 1 tasks are valid",
     "ab report summary": "...custom-dev...",

@@ -60,7 +60,7 @@ def test_from_a_flake_to_a_quarantine_and_back(suite: Path, agentbench: Any) -> 
     assert re.search(r"scripted  one  (passed|TESTS_FAILED)  \(quarantined\)  ", done.err)
     (directory,) = Path("artifacts/runs").iterdir()
     assert "mini, variant scripted: 2 of 2 scored attempts passed (100%)" in done.out
-    assert re.search(r"^without 1 quarantined task; with: [34] of 4 \(", done.out, re.MULTILINE)
+    assert re.search(r"^excludes 1 quarantined task; with all tasks: [34] of 4 \(", done.out, re.MULTILINE)
     assert f"quarantined: one: {why}" in done.out
     run = open_run(directory)
     flaky = [

@@ -176,7 +176,7 @@ WRONG = {
     "a tool of another name": (
         TOOL.replace("SPEC", "ToolSpec(name='other', description='x', parameters={'type': 'object'})"),
         "error",
-        "tool 'mine' of agentbench-mine has the name 'other' in its spec: both names must be equal",
+        "tool 'mine' of agentbench-mine has the name 'other' in its spec: the names must match",
     ),
     "a tool that raises when it is asked": (
         TOOL.replace("SPEC", "1 / 0"),

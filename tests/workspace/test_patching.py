@@ -167,7 +167,7 @@ REFUSED = {
     "binary files": ("diff --git a/x b/x\nindex 1..2 100644\nBinary files a/x and b/x differ\n", "a binary patch"),
     "combined": ("diff --cc x\nindex 1,2..3\n--- a/x\n+++ b/x\n@@@ -1,1 -1,1 +1,1 @@@\n", "a combined diff"),
     "combined hunk": ("--- a/x\n+++ b/x\n@@@ -1,1 -1,1 +1,1 @@@\n  a\n", "a combined diff"),
-    "plain rename": ("--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", "renames are refused"),
+    "plain rename": ("--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", "renames are not supported"),
     "two names": ("diff --git a/x b/x\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", "two different file names"),
     "twice": (CHANGE + CHANGE, "twice"),
     "empty": ("", "empty"),
@@ -250,14 +250,14 @@ def test_nearest_of_several() -> None:
     """The nearest of two matches is used; a tie is refused."""
     old = "a\nb\n1\n2\n3\n4\na\nb\n"
     assert apply_hunks(patch_of("@@ -3,2 +3,1 @@\n a\n-b\n"), old).text == "a\n1\n2\n3\n4\na\nb\n"
-    assert "fits equally well at lines 1 and 7; add more context" in conflict("@@ -4,2 +4,1 @@\n a\n-b\n", old)
+    assert "matches equally well at lines 1 and 7; add more context" in conflict("@@ -4,2 +4,1 @@\n a\n-b\n", old)
 
 
 def test_no_fuzz() -> None:
     """One differing context line is a conflict; the message shows the actual lines."""
     message = conflict("@@ -2,3 +2,3 @@\n line 2\n-line 3\n+new\n line four\n", OLD)
     assert message == dedent("""\
-        hunk 1 of 'x.py' (@@ -2,3 +2,3 @@) does not fit. It expects:
+        hunk 1 of 'x.py' (@@ -2,3 +2,3 @@) does not match. It expects:
             line 2
             line 3
             line four
@@ -305,7 +305,7 @@ def test_create_and_delete_conflicts() -> None:
         apply_hunks(create, "old\n")
     (delete,) = parse_patch("--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n")
     assert apply_hunks(delete, "old\n").text == ""
-    with pytest.raises(PatchConflict, match="leaves 1 of its lines"):
+    with pytest.raises(PatchConflict, match="does not remove 1 of its lines"):
         apply_hunks(delete, "old\nmore\n")
 
 
@@ -341,7 +341,7 @@ def test_large_file_of_equal_lines() -> None:
     """Searching a file of equal lines does not take quadratic time."""
     began = time.process_time()
     body = "@@ -1,3001 +1,3001 @@\n" + " same\n" * 3000 + "-other\n+new\n"
-    assert "does not fit" in conflict(body, "same\n" * 30_000)
+    assert "does not match" in conflict(body, "same\n" * 30_000)
     assert time.process_time() - began < 5
 
 

@@ -388,7 +388,7 @@ def test_unknown_commit(origin: Origin, tmp_path: Path, cache: Path) -> None:
 def test_tag_instead_of_commit(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
     """The SHA of a tag object is refused."""
     tag = git(origin.path, "rev-parse", "v2").strip()
-    assert "not of a tag" in refused(Repo(url="origin", commit=tag), tmp_path, cache)
+    assert "not a tag" in refused(Repo(url="origin", commit=tag), tmp_path, cache)
 
 
 @pytest.mark.parametrize(
@@ -517,11 +517,11 @@ def test_large_files(origin: Origin, plain: Path, tmp_path: Path, cache: Path, m
     monkeypatch.undo()
     (plain / "huge").touch()
     os.truncate(plain / "huge", 50 << 30)
-    with pytest.raises(InputError, match="'huge' has 53687091200 bytes; 512 MiB is the maximum"):
+    with pytest.raises(InputError, match="'huge' has 53687091200 bytes; the maximum is 512 MiB"):
         directory_commit(plain)
     monkeypatch.setattr(listing, "TREE_SIZE_MAX", 10)
     (plain / "huge").unlink()
-    with pytest.raises(InputError, match="more than 0 GiB"):
+    with pytest.raises(InputError, match="larger than 0 GiB"):
         directory_commit(plain)
 
 

@@ -1,4 +1,4 @@
-"""The agent ``baseline``: one model, the tools, and a loop."""
+"""The ``baseline`` agent: one model, the tools, and a loop."""
 
 from __future__ import annotations
 

@@ -32,5 +32,5 @@ class Idle:
     options: NoOptions
 
     def solve(self, context: AttemptContext) -> AgentResult:
-        """Return without any call."""
+        """Return without making any calls."""
         return AgentResult(message="no-op control: made no changes (expected)")

@@ -23,11 +23,11 @@ from agentbench_core import (
 _BYTES_PER_TOKEN = 3.0
 """A conservative estimate, until the first response reports its size."""
 _FULL = 0.95
-"""Share of the window at which output is dropped: token counts are estimates."""
+"""Fraction of the window at which output is dropped; less than 1 because token counts are estimates."""
 _LEFT = 0.7
-"""Share of the window to keep when dropping, so that not every turn has to drop something."""
+"""Fraction of the window to keep when dropping output, so that not every turn drops something."""
 _SMALLEST = 0.25
-"""Minimum share of the window for input, however long responses may be."""
+"""Minimum fraction of the window for input, however long responses may be."""
 _SHORTEST = 400  # characters; shorter output is never dropped
 _BEGINNING = 100  # characters kept at the beginning of dropped output
 
@@ -42,12 +42,12 @@ class Prompt:
 
     @property
     def version(self) -> str:
-        """``system_v1@sha256:...``, the digest printed by ``sha256sum system_v1.txt``; changes with every character."""
+        """``system_v1@sha256:...``, the digest printed by ``sha256sum system_v1.txt``; any edit changes it."""
         return f"{self.name}@sha256:{hashlib.sha256(self.file or self.text.encode()).hexdigest()}"
 
     @classmethod
     def read(cls, package: str, name: str) -> Prompt:
-        """Read ``prompts/NAME.txt`` of a package."""
+        """Read ``prompts/NAME.txt`` from a package."""
         file = (importlib.resources.files(package) / "prompts" / f"{name}.txt").read_bytes()
         return cls(name, file.decode().strip(), file)
 
@@ -55,7 +55,7 @@ class Prompt:
 class Conversation:
     """The messages of one agent with its model.
 
-    Stays inside the model's context window by dropping the oldest output first: results of tools, and truncatable
+    Stays inside the model's context window by dropping the oldest output first: tool results, and truncatable
     messages. A call and its result stay together. Not thread-safe.
     """
 
@@ -76,7 +76,7 @@ class Conversation:
             window: context window in tokens, used if the provider does not report it.
         """
         assert context.llm is not None, (
-            "an agent that uses a conversation must be registered with the capability needs_llm"
+            "an agent that uses a conversation must be registered with the needs_llm capability"
         )
         self._context = context
         self._llm = context.llm
@@ -155,7 +155,7 @@ class Conversation:
             text = index in self._truncatable
             if not (text or message.role == "tool") or len(message.content) <= _SHORTEST:
                 continue
-            retained = 0 if index < self._last_turn else _BEGINNING  # keep a beginning of unread output
+            retained = 0 if index < self._last_turn else _BEGINNING  # keep the beginning of unread output
             if text:
                 retained = max(retained, min(len(message.content.partition("\n")[0]), 2 * _BEGINNING))
             dropped = len(message.content) - retained

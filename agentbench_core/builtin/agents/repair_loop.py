@@ -44,10 +44,10 @@ class CommandRun:
 
 
 def rerun(context: AttemptContext) -> CommandRun:
-    """Run the failing command with the first tool that runs commands: one step. Raises ToolError without such a one."""
+    """Run the failing command with the first tool that runs commands, as one step. Raises ToolError if none does."""
     tool = shell(context)
     if tool is None:
-        raise ToolError("unknown_tool", "no tool here runs commands")
+        raise ToolError("unknown_tool", "no available tool runs commands")
     return CommandRun.of(context.tools.call(ToolCall(tool=tool, arguments={"command": context.failing_command})))
 
 
@@ -73,7 +73,7 @@ def _messages(version: str) -> Mapping[str, str]:
 
 
 def repair_loop(chat: Conversation, context: AttemptContext, rules: RepairOptions, prompt_version: str) -> AgentResult:
-    """Let the model work until the failing command passes, or until ``options`` say that it makes no progress.
+    """Run the model until the failing command passes, or until it makes no progress according to ``options``.
 
     The command is run once before, and again after each response that may have changed something. If it cannot show
     whether the work is done, because it passes from the start (hidden tests decide) or no tool runs it, the model
@@ -126,15 +126,15 @@ class _RepairLoop:
         if self._is_done(answer.message.tool_calls, results):
             return _PASSES
         if self.failed_calls >= self.rules.tool_errors:
-            why = f"{self.failed_calls} tool calls in a row failed; the last: {results[-1].error_message}"
+            why = f"{self.failed_calls} tool calls in a row failed; last error: {results[-1].error_message}"
             return AgentResult(ended="tool_error", message=why)
         if self.same_failures >= self.rules.same_failure and self.is_failing:
-            why = f"the command fails in the same way after {self.same_failures} changes"
+            why = f"the command still fails in the same way after {self.same_failures} changes"
             return AgentResult(ended="gave_up", message=why)
         return None
 
     def _after_words(self, answer: Completion) -> AgentResult | None:
-        """The result after a response without tool calls, if the attempt ends there; else asks the model to go on."""
+        """The result after a response without tool calls if the attempt ends there; else asks the model to continue."""
         self.idle_turns += 1
         if self.may_be_changing and self.is_failing:
             self.may_be_changing = False
@@ -143,7 +143,7 @@ class _RepairLoop:
         if self.model_decides and not self.is_failing and answer.finish == "stop":
             return AgentResult(message=answer.message.content)
         if self.idle_turns >= self.rules.idle_turns:
-            why = "while the command fails" if self.is_failing else "and did not say that it is done"
+            why = "while the command was still failing" if self.is_failing else "without reporting that it was done"
             return AgentResult(ended="gave_up", message=f"the model stopped calling tools {why}")
         self.chat.add_user(self._encouragement(answer))
         return None

@@ -1,4 +1,4 @@
-"""The tool ``apply_patch``."""
+"""The ``apply_patch`` tool."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class ApplyPatch:
         return ToolSpec.of("apply_patch", description, _ApplyPatch, "edits")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``changed_files``; and ``moved``: by file, the offset in lines of hunks that were not where they stated."""
+        """``changed_files``; and ``moved``: by file, line offsets of hunks that did not match at their stated line."""
         wanted = load(arguments, _ApplyPatch, where="apply_patch")
         patches = parse_patch(wanted.unified_diff)
         for patch in patches:
             if not context.editable(patch.path):
-                raise ToolError("not_editable", f"the task does not allow edits of {patch.path!r}")
+                raise ToolError("not_editable", f"the task does not allow edits to {patch.path!r}")
         edits = [_edit(patch, context.workspace) for patch in patches]
         _write(edits, context.workspace)
         paths = [edit.path for edit in edits]
@@ -76,7 +76,7 @@ def _edit(patch: FilePatch, workspace: Workspace) -> _Edit:
     before = _read(patch.path, workspace)
     if patch.kind == "create":
         if before is not None:
-            raise ToolError("patch_conflict", f"{patch.path!r} is to be created, but exists already")
+            raise ToolError("patch_conflict", f"{patch.path!r} cannot be created: it already exists")
         before_text = ""
     elif before is None:
         raise ToolError("not_found", f"{patch.path!r} does not exist")

@@ -1,4 +1,4 @@
-"""The tools ``list_files``, ``read_file`` and ``search``."""
+"""The ``list_files``, ``read_file`` and ``search`` tools."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _ListFiles:
 
 @attrs.frozen
 class ListFiles:
-    """Lists paths below a directory, sorted and capped."""
+    """Lists paths under a directory, sorted and capped."""
 
     options: ListFilesOptions
 
@@ -66,7 +66,7 @@ class _ReadFile:
 
 @attrs.frozen
 class ReadFile:
-    """Reads text of a file, or some of its lines, capped."""
+    """Reads the text of a file, or some of its lines, capped."""
 
     options: ReadFileOptions
 
@@ -84,7 +84,7 @@ class ReadFile:
         lines = data.decode("utf-8", "backslashreplace").splitlines(keepends=True)
         first, last = args.start_line or 1, args.end_line or len(lines)
         if first > max(last, 1) or first > max(len(lines), 1):
-            raise ToolError("bad_range", f"{args.path!r} has {len(lines)} lines; asked for {first} to {last}")
+            raise ToolError("bad_range", f"{args.path!r} has {len(lines)} lines; requested: {first} to {last}")
         text = "".join(lines[first - 1 : last])
         retained = text[: self.options.max_chars]
         return ToolResult.success(text=retained, total_lines=len(lines), omitted_chars=len(text) - len(retained))
@@ -146,7 +146,7 @@ def _search_regex(query: str, is_selected: Callable[[str], bool], context: ToolC
         context.deadline.check()
     if result.exit_code not in (0, 1):
         raise ToolError(
-            "bad_query", shorten(result.stderr.text.strip(), 1000) or f"the search ended with {result.exit_code}"
+            "bad_query", shorten(result.stderr.text.strip(), 1000) or f"the search exited with {result.exit_code}"
         )
     lines = [line.removeprefix("./") for line in result.stdout.text.splitlines()]
     yield from sorted((line for line in lines if is_selected(line.partition(":")[0])), key=_location)

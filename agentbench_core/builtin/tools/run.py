@@ -1,4 +1,4 @@
-"""The tool ``run``."""
+"""The ``run`` tool."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Run:
         return ToolSpec.of("run", "Run a shell command in the repository.", _Run, "runs")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``exit_code``, ``stdout``, ``stderr``; after a timeout also, with ``exit_code`` null."""
+        """``exit_code``, ``stdout``, ``stderr``; after a timeout too, with ``exit_code`` null."""
         wanted = load(arguments, _Run, where="run")
         deadline = context.deadline.within(wanted.timeout_sec) if wanted.timeout_sec else context.deadline
         result = context.sandbox.exec(wanted.command, deadline=deadline, env=wanted.env or {})
@@ -40,7 +40,7 @@ class Run:
             "stderr": self._cut(result.stderr.text),
         }
         if result.timed_out:
-            message = f"killed after {result.duration_sec:.1f} s, with everything that it started"
+            message = f"killed after {result.duration_sec:.1f} s, together with everything that it started"
             return ToolResult(ok=False, fields=fields, error_type="timeout", error_message=message)
         return ToolResult.success(**fields)
 

@@ -46,7 +46,7 @@ from agentbench_core.values.messages import Usage
 from agentbench_core.values.record import Label
 
 GRACE_SEC = 5.0
-"""How long an agent may take to stop after its deadline before its thread is abandoned."""
+"""Seconds that an agent has to stop after its deadline before its thread is abandoned."""
 
 _SHOWN = 20_000  # characters of the failing command's output in an instruction
 
@@ -223,7 +223,7 @@ _OUTCOMES: dict[type[BaseException], Outcome] = {
     SandboxError: Outcome.SANDBOX_ERROR,
     AgentBenchError: Outcome.AGENT_ERROR,
 }
-"""The stop from outside, as noted by the harness. Exceptions of the agent itself do not count."""
+"""The stop from outside, as recorded by the harness. Exceptions of the agent itself do not count."""
 
 
 def _safe_text(how: Callable[[object], str], value: object) -> str:
@@ -252,7 +252,7 @@ def instruction(task: Task, failure_output: str) -> str:
 
 
 _MOST = 1000
-"""Most delegations of one attempt: delegating alone uses no budget."""
+"""Maximum delegations of one attempt: delegating alone uses no budget."""
 
 _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
@@ -295,7 +295,7 @@ class SubAgents:
         budget.check_spend()
         with self._lock:
             if self._names.total() >= _MOST:
-                raise InputError(f"{_MOST} delegations is the limit for one attempt")
+                raise InputError(f"the limit is {_MOST} delegations per attempt")
             self._names[request.role] += 1
             child = f"{request.role}-{self._names[request.role]}"
         self.log.emit(Delegation(parent=parent, child=child, role=request.role, depth=depth + 1))

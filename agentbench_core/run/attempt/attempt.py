@@ -6,12 +6,12 @@
     environment  setup, once per task, cached: the prepared tree, of which every later phase gets a fresh copy
     baseline     failing_command must fail without a change
     agent        agent.solve(context) -> llm, tools; at its end, the sandbox kills all its processes
-    freeze       the change of the copy against the prepared tree, without protected and non-editable files
+    freeze       the difference between the copy and the prepared tree, without protected and non-editable files
     score        another fresh copy + the frozen change + the hidden tests
     audit        labels for the record; they do not change the score
 
-Every attempt of a run ends in exactly one record, unless the run itself has to stop: then a resumed run makes it.
-``validate-tasks`` and ``tasks attack`` make attempts the same way, without recording them.
+Every attempt of a run ends in exactly one record, unless the run itself has to stop; a resumed run then creates it.
+``validate-tasks`` and ``tasks attack`` run attempts the same way, without recording them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from agentbench_core.values.record import AttemptRecord, Score
 
 
 def record_attempt(plan: AttemptPlan, session: Session, store: Store) -> AttemptRecord:
-    """Make one attempt and record it. Raises RunStoppedError if the run cannot continue."""
+    """Run one attempt and record it. Raises RunStoppedError if the run cannot continue."""
     task = plan.task.spec
     session.observer.attempt_started(plan.attempt_id, plan.variant.name, task.id, plan.repeat)
     log = AttemptLog(store, plan.attempt_id)
@@ -94,7 +94,7 @@ def run_attempt(
         attempt.run()
     except RunStoppedError:
         raise
-    except BaseException as error:  # noqa: BLE001 - every end is recorded, also a scorer's SystemExit
+    except BaseException as error:  # noqa: BLE001 - every end is recorded, even a scorer's SystemExit
         attempt.result.outcome = attempt.outcome_of(error)
         attempt.result.error = error
     return attempt.result
@@ -156,11 +156,11 @@ class _Attempt:
         if before not in (None, digest):
             raise RunStoppedError(
                 f"the environment of {self.plan.task.spec.id} has changed since this run started: {before} -> {digest}",
-                remedy="Restore the image or interpreter it was built from, or accept the mix with --allow-changes.",
+                remedy="Restore its image or interpreter, or accept mixed environments with --allow-changes.",
             )
 
     def _calibration_problem(self, prepared: Prepared) -> tuple[Outcome, str] | None:
-        """Why the scorer cannot score this task, checked before an agent costs anything."""
+        """Why the scorer cannot score this task, checked before an agent incurs any cost."""
         known = calibration(self.plan, prepared, self.session.shared, self.recording.log, waited=self.monitor.add_wait)
         if known and known.obstacle:
             return Outcome.SETUP_FAILED, known.obstacle

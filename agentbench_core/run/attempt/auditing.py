@@ -33,7 +33,7 @@ def audit_attempt(
     snapshots: Snapshots,
     directory: Path | None,
 ) -> tuple[Label, ...]:
-    """The labels of all auditors. ``directory`` has the attempt's files, if it leaves any. Raises Interrupted."""
+    """The labels of all auditors. ``directory`` contains the attempt's files, if it has any. Raises Interrupted."""
     labels: list[Label] = []
     for ready in plan.variant.auditors:
         audit = AttemptAudit(

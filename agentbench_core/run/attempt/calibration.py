@@ -1,4 +1,4 @@
-"""Let a scorer calibrate itself on a task in an environment: once, cached next to the task.
+"""Calibrate a scorer on a task in an environment: once, cached next to the task.
 
 The result is bound to the task, its reference solution, the environment and the scorer. If one of these changes, the
 scorer calibrates again before anything is scored.
@@ -41,7 +41,7 @@ DIRECTORY = "expectations"
 CAPABILITY = "calibrates"
 _CACHED = ("data", "summary", "weakness")
 _SESSIONS = 5
-"""The time limit of a calibration, as a multiple of that of one verdict."""
+"""The time limit of a calibration, as a multiple of the limit for one verdict."""
 _LARGEST = 256 << 20  # bytes of a file
 
 

@@ -1,4 +1,4 @@
-"""The change of an agent: frozen, and filtered for scoring."""
+"""The agent's change: frozen, and filtered for scoring."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _LISTED = 20  # excluded files listed by name
 
 @attrs.frozen(kw_only=True)
 class FrozenChange:
-    """The change of an attempt. Part of it is scored; everything else but tool caches is excluded and labelled."""
+    """The change made in an attempt. Part of it is scored; everything else but tool caches is excluded and labelled."""
 
     included: tuple[Change, ...]  #: what is scored
     excluded: tuple[str, ...]  #: paths of everything else
     diff: bytes  #: unified diff of what is included, for readers
-    labels: tuple[Label, ...]  #: labels for what is excluded, and for protected files that the task allows to edit
+    labels: tuple[Label, ...]  #: labels for what is excluded, and for protected files that the task allows to be edited
 
 
 def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec) -> FrozenChange:
-    """The change of a workspace relative to the prepared tree.
+    """The change to a workspace relative to the prepared tree.
 
     Tool caches are ignored. Excluded are links, protected files (paths of hidden tests are protected), and files that
-    the task does not allow the agent to edit. A path spelled out in ``editable_globs``, not a pattern, overrides the
+    the task does not allow the agent to edit. An exact path in ``editable_globs``, not a pattern, overrides the
     protection, with a label. A workspace that cannot be frozen (removed, unreadable, too large) is the agent's fault
     and counts as no change.
     """
@@ -88,8 +88,8 @@ def editable_python(task: TaskSpec, workspace: Path) -> tuple[str, ...]:
 def save_workspace(workspace: Path, files: Evidence) -> list[str]:
     """Copy the regular files of a workspace into ``repo/``, for readers; verdicts do not depend on it.
 
-    Skips links, and ``.git``, which a reader's own git would obey. Returns what was skipped: files that are unreadable
-    or too large, and everything beyond the limits.
+    Skips links, and ``.git``, which a reader's own git would trust. Returns the skipped files: unreadable or too large
+    ones, and everything beyond the limits.
     """
     left_out: list[str] = []
     try:
@@ -106,7 +106,7 @@ def _keep_files(source: Tree, files: Evidence, left_out: list[str]) -> None:
     wanted = (path for path in source.files() if TOOL_CACHES.isdisjoint(path.split("/")))
     for number, path in enumerate(wanted):
         if number >= _MAX_FILES:
-            raise ToolError("too_many_files", f"{_MAX_FILES} files is the limit")
+            raise ToolError("too_many_files", f"the limit is {_MAX_FILES} files")
         try:
             data = source.read(path, limit=min(_MAX_FILE_BYTES, remaining) + 1)
             if len(data) > min(_MAX_FILE_BYTES, remaining):

@@ -49,7 +49,7 @@ _MISSING = re.compile(
 
 @attrs.frozen(kw_only=True)
 class Baseline:
-    """The failing command before the agent."""
+    """Results of the failing command before the agent runs."""
 
     public: ExecResult  #: result without hidden tests, shown to agents
     verdict: ExecResult  #: result with hidden tests, the same if there are none
@@ -165,7 +165,7 @@ class PreparedTasks:
     def run_baseline(
         self, task: Task, environment: Environment, log: EventLog, monitor: PhaseMonitor | None = None
     ) -> Baseline:
-        """The same, measured again in fresh starts."""
+        """The same, measured again in fresh sandboxes."""
         monitor = monitor or PhaseMonitor()
         command = task.spec.validation.failing_command
         log.emit(BaselineStarted(command=command))
@@ -212,7 +212,7 @@ class PreparedTasks:
                 tree.write(path, file.data, executable=file.executable)
 
     def discard(self, workspace: Path) -> None:
-        """Remove a fork. What cannot be removed is removed at the end of the run, or by the next run."""
+        """Remove a fork. Leftovers are removed at the end of the run, or by the next run."""
         self._scratch.discard(workspace.parent)
 
     def empty(self, name: str) -> Path:
@@ -253,7 +253,7 @@ def hidden_paths(task: Task) -> tuple[str, ...]:
 
 
 def _blocking_entries(tree: Tree, name: str, paths: Sequence[str]) -> Iterator[str]:
-    """Entries below ``name`` that block hidden tests, and bytecode of the files that they replace."""
+    """Entries in ``name`` that block hidden tests, and bytecode of the files that they replace."""
     files = set(paths)
     directories = {name, *itertools.chain.from_iterable(_parents(directory, name) for directory in paths)}
     for entry in tree.walk():
@@ -263,13 +263,13 @@ def _blocking_entries(tree: Tree, name: str, paths: Sequence[str]) -> Iterator[s
         if path in directories or (path in files and entry.kind != "file"):
             yield path
         elif parent.endswith("/__pycache__") and source in files:
-            yield path  # Python trusts it if the size and the second of the source match
+            yield path  # Python trusts it if the source has the recorded size and modification time in seconds
         elif not files.isdisjoint(_parents(path, name)):
             yield path
 
 
 def _parents(path: str, name: str) -> Iterator[str]:
-    """The parent directories of a path, below ``name``."""
+    """The parent directories of a path, inside ``name``."""
     while (path := path.rpartition("/")[0]).startswith(f"{name}/"):
         yield path
 

@@ -46,8 +46,8 @@ class Session:
 
     def score(self, plan: AttemptPlan, result: AttemptResult, recording: Recording) -> Score:
         """Score the change of an attempt with the plan's scorer. Raises SandboxError, Interrupted."""
-        assert result.prepared is not None, "the attempt came to a change"
-        assert result.change is not None, "the attempt came to a change"
+        assert result.prepared is not None, "the attempt has a change to score"
+        assert result.change is not None, "the attempt has a change to score"
         judge = ScoringRun(plan=plan, prepared=result.prepared, shared=self.shared, recording=recording)
         return judge.score(result.change, self.stop.within(plan.limits.timeout_sec))
 

@@ -33,7 +33,7 @@ from agentbench_core.values.events import RunResumed, RunStarted, Warning_
 from agentbench_core.values.messages import ModelFacts
 from agentbench_core.values.record import ReproducedRun, Resumption, RunManifest
 
-_SHOWN = 10  # names or differences in one message
+_SHOWN = 10  # maximum names or differences in one message
 
 
 @attrs.frozen(kw_only=True)
@@ -115,7 +115,7 @@ def planned_manifest(group: RunPlan, variant: Variant, group_id: str, model: Mod
     if different and not group.allow_changes:
         raise InputError(
             "\n  ".join([f"{before.directory} does not match the current installation:", *_some(different)]),
-            remedy="Restore it, or accept the mix with --allow-changes (recorded in run.json).",
+            remedy="Restore it, or accept the changes with --allow-changes (recorded in run.json).",
         )
     resumption = Resumption(at=local_time(), argv=tuple(group.argv), changes=different)
     retained = {name: getattr(before.manifest, name) for name in ("created_at", "argv", "like")}
@@ -145,7 +145,9 @@ def _check_plan(before: RunDirectory, group: RunPlan) -> None:
     if not (before.directory / EVENTS).exists():
         raise InputError(f"{before.directory} has no {EVENTS}: it can be read but not resumed")
     if group.repeats < manifest.repeats:
-        raise InputError(f"{before.directory} was planned with {manifest.repeats} repeats; {group.repeats} is less")
+        raise InputError(
+            f"{before.directory} has {manifest.repeats} repeats, which cannot be reduced to {group.repeats}"
+        )
     missing = sorted({task.id for task in manifest.tasks} - {task.spec.id for task in group.tasks})
     if missing:
         raise InputError(
@@ -179,7 +181,7 @@ def open_run_writer(
         ]
         if before is not None and open_run(directory).manifest != before.manifest:
             raise InputError(
-                f"another process has resumed {directory} in the meantime", remedy="Check it, then try again."
+                f"another process has resumed {directory} in the meantime", remedy="Check that run, then try again."
             )
         if before is None:
             _begin(store, manifest)
@@ -216,7 +218,7 @@ def _begin(store: Store, manifest: RunManifest) -> None:
 
 
 def _fresh(group: RunPlan, variant: Variant) -> Path:
-    """A new directory, with a number if another run of the same second has its name."""
+    """A new directory, with a number if another run in the same second has its name."""
     model = variant.model.name if variant.model else ""
     name = run_directory_name(datetime.datetime.now().astimezone(), group.suite, variant.name, model)
     try:

@@ -80,7 +80,7 @@ def make_manifest(
 
 
 def harness_info(home: Path) -> HarnessInfo:
-    """The running harness: from a checkout, or installed by pip."""
+    """The running harness: from a checkout, or installed with pip."""
     version = agentbench_core.__version__
     if (home / ".git").exists():
         changed = _git(home, "status", "--porcelain", "--", "agentbench_core", "plugins")
@@ -180,14 +180,14 @@ def environment_differences(like: ReproducedRun, now: RunDirectory) -> tuple[str
     try:
         like_run = open_run(Path(like.directory))
         if like_run.manifest.run_id != like.run_id:
-            return (f"environments: not compared, because another run is in {like.directory}",)
+            return (f"environments: not compared, because a different run is now in {like.directory}",)
         before, made = _environments(like_run), _environments(now)
     except AgentBenchError as error:
         return (f"environments: not compared: {error.message}",)
     by_text: dict[str, list[str]] = {}
     for task_id, facts in made.items():
         if task_id not in before:
-            by_text.setdefault("not compared, because that run has none", []).append(task_id)
+            by_text.setdefault("not compared, because that run has no environment for it", []).append(task_id)
             continue
         for text in _facts_differences(before[task_id], facts):
             by_text.setdefault(text, []).append(task_id)

@@ -30,13 +30,13 @@ from agentbench_core.values.record import AttemptRecord, AttemptUsage, RunManife
 RETRIED_OUTCOMES = frozenset({Outcome.INTERRUPTED, Outcome.SANDBOX_ERROR, Outcome.LLM_ERROR, Outcome.SETUP_FAILED})
 """Outcomes that say nothing about the agent and may differ next time. An invalid task stays invalid."""
 
-_STOPPED = "the harness stopped before this attempt had ended"
+_STOPPED = "the harness stopped before this attempt ended"
 _BILLED = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 
 
 @attrs.frozen(kw_only=True)
 class Remaining:
-    """The rest of a run: the attempts to make, and the number of recorded ones."""
+    """The rest of a run: the attempts to run, and the number of recorded ones."""
 
     plans: tuple[AttemptPlan, ...]
     recorded: int

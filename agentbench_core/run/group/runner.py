@@ -44,7 +44,7 @@ class RunResult:
 
 
 def run_group(group: RunPlan, observer: RunObserver) -> Sequence[RunResult]:
-    """Make every planned attempt without a record; on an interrupt, record running attempts and return.
+    """Run every planned attempt without a record; on an interrupt, record running attempts and return.
 
     Raises:
         UnavailableError: the sandbox or a model is not available; nothing was recorded.
@@ -105,7 +105,7 @@ def _model(run: RunWriter, group: RunPlan, model: OpenModel) -> RunModel:
 
 
 def _make_attempts(group: RunPlan, runs: Sequence[RunWriter], session: Session, interrupts: Interrupts) -> None:
-    """All attempts of all runs, grouped by task, since those of a task share its environment."""
+    """All attempts of all runs, grouped by task, since attempts on the same task share its environment."""
     queue = sorted(
         ((plan, run) for run in runs for plan in run.plans), key=lambda pair: (pair[0].task.spec.id, pair[0].repeat)
     )
@@ -127,7 +127,7 @@ def _make_attempts(group: RunPlan, runs: Sequence[RunWriter], session: Session, 
 
 
 def _attempt(plan: AttemptPlan, session: Session, run: RunWriter) -> bool:
-    """Make one attempt, unless the run was stopped before."""
+    """Run one attempt, unless the run was already stopped."""
     if session.stop.expired or run.stop.reason:
         return False
     record_attempt(plan, session, run.store)
@@ -157,7 +157,7 @@ def _compare(run: RunWriter, manifest: RunManifest, observer: RunObserver) -> No
 def _end(run: RunWriter, interrupts: Interrupts, redactor: Redactor) -> RunResult:
     missing = run.planned - run.recorded
     if missing and not interrupts.interrupted:
-        run.stop.request(f"{missing} attempts were not made")
+        run.stop.request(f"{missing} attempts were not run")
     status = "interrupted" if interrupts.interrupted else "stopped" if run.stop.reason else "completed"
     return RunResult(directory=run.store.directory, status=status, reason=redactor.clean_text(run.stop.reason))
 

@@ -20,7 +20,7 @@ from agentbench_core.values.task import digest
 
 
 class RunStop:
-    """Whether a run starts no further attempts, and why. The first reason is kept."""
+    """Whether a run must start no further attempts, and why. The first reason is kept."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -142,7 +142,7 @@ class RunBudgetExceededError(Interrupted):
 
 
 class RunBudget:
-    """The budget of a run in US dollars. The worst case of a call is reserved before it is sent: it never overshoots.
+    """The budget of a run in US dollars. The worst case of a call is reserved before it is sent: it is never exceeded.
 
     Thread-safe. ``None`` as ``max_usd`` means no limit.
     """
@@ -155,7 +155,7 @@ class RunBudget:
         self._changed = threading.Condition()
 
     def reserve(self, usd: float, waiting: Callable[[float], None]) -> None:
-        """Reserve the maximum cost of a call; waits while other calls may still return a part of their reservation.
+        """Reserve the maximum cost of a call; waits while other calls may still return part of their reservation.
 
         Calls ``waiting`` before each wait, with its seconds. Raises RunBudgetExceededError when the run has too little
         left, and whatever ``waiting`` raises.

@@ -1,4 +1,4 @@
-"""Resource usage of phases, load of the machine, and limits reached by an attempt."""
+"""Resource usage of phases, load on the machine, and limits reached by an attempt."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from agentbench_core.values.record import Label
 UNDER_PRESSURE = "under_pressure"
 PRESSURE_SHARE = 0.25
 """Minimum share of a phase's time lost to other causes. With less, a limit one third longer would have been enough,
-so the limit may simply be too short. Also the minimum share of the machine's processors used by others."""
+so the limit may simply be too short. Also the minimum share of the machine's CPUs used by others."""
 WORK_SHARE = 0.05
-"""Minimum share of a phase in which its commands used a processor: an idle phase loses nothing to others."""
+"""Minimum share of a phase in which its commands used a CPU: an idle phase loses nothing to others."""
 SHORTEST_SEC = 1.0
 """Phases shorter than this did not run into their own time limit."""
 
@@ -34,11 +34,11 @@ _BUSY = (0, 1, 2, 5, 6, 7)  # user, nice, system, irq, softirq, steal
 
 @attrs.frozen(kw_only=True)
 class HostLoad:
-    """Load of the whole machine during a phase, including AgentBench and all attempts; ``None`` if unknown."""
+    """Load on the whole machine during a phase, including AgentBench and all attempts; ``None`` if unknown."""
 
-    processors: int = option(1, help="number of processors of the machine")
-    cpu_used_sec: float | None = option(None, help="processor time used on the machine, in seconds")
-    cpu_wait_sec: float | None = option(None, help="seconds in which at least one process waited for a processor")
+    processors: int = option(1, help="number of CPUs of the machine")
+    cpu_used_sec: float | None = option(None, help="CPU time used on the machine, in seconds")
+    cpu_wait_sec: float | None = option(None, help="seconds in which at least one process waited for a CPU")
     memory_wait_sec: float | None = option(None, help="seconds in which at least one process waited for memory")
     io_wait_sec: float | None = option(None, help="seconds in which at least one process waited for a disk")
     load_average: float | None = option(None, help="load average of the last minute")
@@ -52,7 +52,7 @@ class PhaseResources:
         0.0, help="seconds spent waiting: for a free slot, for disk space, for an environment being prepared"
     )
     commands: ResourceUsage = attrs.field(default=ResourceUsage())  #: resources of its commands
-    host: HostLoad = attrs.field(default=HostLoad())  #: load of the machine
+    host: HostLoad = attrs.field(default=HostLoad())  #: load on the machine
 
 
 class PhaseMonitor:
@@ -113,7 +113,7 @@ def pressure(phase: str, seconds: float, load: PhaseResources) -> Label | None:
 
 
 def _own_limits(seconds: float, own: ResourceUsage) -> list[str]:
-    """Time lost to the task's own limits, not to other attempts."""
+    """Time lost to the task's own limits, not to other processes."""
     causes = []
     if own.throttled_sec is not None and own.throttled_sec >= PRESSURE_SHARE * seconds:
         causes.append(f"its own cpu_limit throttled its commands for {own.throttled_sec:.1f} of {seconds:.1f} s")
@@ -124,10 +124,10 @@ def _own_limits(seconds: float, own: ResourceUsage) -> list[str]:
 
 
 def _others(seconds: float, load: PhaseResources) -> list[str]:
-    """Time lost to other processes of the machine.
+    """Time lost to other processes on the machine.
 
     The kernel also counts throttling by a limit, and commands of this phase waiting for each other, as waiting. So only
-    the remainder counts, and only if others used the processors at the same time.
+    the remainder counts, and only if others used the CPUs at the same time.
     """
     own, host = load.commands, load.host
     causes = []
@@ -136,7 +136,9 @@ def _others(seconds: float, load: PhaseResources) -> list[str]:
         others = max(0.0, host.cpu_used_sec - own.cpu_sec) / (host.processors * seconds)
         was_busy = own.cpu_sec >= WORK_SHARE * seconds
         if was_busy and waited >= PRESSURE_SHARE * seconds and others >= PRESSURE_SHARE:
-            causes.append(f"processes waited for a processor for {waited:.1f} s, others used {others:.0%} of them")
+            causes.append(
+                f"processes waited for a CPU for {waited:.1f} s, other programs used {others:.0%} of all CPUs"
+            )
     memory = None if host.memory_wait_sec is None else host.memory_wait_sec - (own.memory_stall_sec or 0.0)
     for name, lost in (("memory", memory), ("a disk", host.io_wait_sec)):
         if lost is not None and lost >= PRESSURE_SHARE * seconds:
@@ -145,7 +147,7 @@ def _others(seconds: float, load: PhaseResources) -> list[str]:
         return []
     own_limit = memory is not None and own.memory_stall_sec is None and own.memory_reclaims
     note = f" (its own mem_limit_mb was reached {own.memory_reclaims} times, too)" if own_limit else ""
-    return [f"the machine was busy, in {seconds:.1f} s {' and '.join(causes)}{note}: fewer --workers may help"]
+    return [f"the machine was busy: in {seconds:.1f} s, {' and '.join(causes)}{note}; fewer --workers may help"]
 
 
 def _used() -> float | None:
@@ -255,7 +257,7 @@ class CountingEnvironment:
         return CountingSandbox(sandbox, self.limits_hit)
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
-        """Run one command in a fresh start; see the contract."""
+        """Run one command in a fresh sandbox; see the contract."""
         result = self.inner.run_once(command, workspace, deadline)
         self.limits_hit.add(result)
         return result

@@ -193,7 +193,7 @@ def test_three_thousand_directories(attack: Attack) -> None:
     ("command", "verdict", "label"),
     [
         ("for i in $(seq 300); do : > $i; done", (True, False, "AGENT_GAVE_UP"), "more than 200 entries"),
-        ("for i in 1 2 3; do truncate -s 1M $i; done", (True, False, "AGENT_GAVE_UP"), "more than 0 GiB together"),
+        ("for i in 1 2 3; do truncate -s 1M $i; done", (True, False, "AGENT_GAVE_UP"), "total more than 0 GiB"),
         ('rm -rf "$PWD"', (True, False, "AGENT_GAVE_UP"), "cannot be opened: No such file"),
         ('mv "$PWD" ../gone; ln -s / "$PWD"', (True, False, "AGENT_GAVE_UP"), "cannot be opened: Not a directory"),
         ("rm -r tests; echo x > tests", (True, False, "TESTS_FAILED"), "tests/test_x.py"),

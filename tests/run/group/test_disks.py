@@ -96,7 +96,7 @@ def test_a_full_disk_stops_the_run_and_it_goes_on_later(
     assert [line for line in output.out.splitlines() if "ended=" in line] == ["ended=4", "ended=0"]
     (stopped,) = Path("when-full").iterdir()
     assert "No space left on device" in output.err
-    assert f"Free disk space or make it writable, then: agentbench run --resume full/{stopped.name}\n" in output.err
+    assert f"Free disk space or make it writable, then run: agentbench run --resume full/{stopped.name}\n" in output.err
     records = list(open_run(stopped).every_record())
     assert 0 < len(records) < repeats
     assert all(record.result.passed for record in records)
@@ -231,6 +231,6 @@ def test_a_run_directory_that_is_taken_away(make_task: Any, plugin: Any, agentbe
     make_task()
     done = agentbench("run", "--suite", "mini", "--agent", "removes", "--repeats", "5", "--workers", "1")
     assert done.code == 4, done.out
-    assert "was removed or moved while the run wrote there" in done.err
+    assert "was removed or moved during the run" in done.err
     assert "Traceback" not in done.err
     assert Path("calls").read_text() == "x"

@@ -304,7 +304,7 @@ def test_fewer_repeats_are_no_change_that_may_be_told(make_task: Any, agentbench
     run = str(only_run())
     refused = agentbench("run", "--resume", run, "--repeats", "1", "--allow-changes")
     assert refused.code == 2
-    assert "was planned with 2 repeats; 1 is less" in refused.err
+    assert "has 2 repeats, which cannot be reduced to 1" in refused.err
     assert "3 of 3 scored" in agentbench("run", "--resume", run, "--repeats", "3", "--allow-changes").out
 
 
@@ -390,7 +390,7 @@ def test_a_task_that_has_changed_is_refused_unless_told(make_task: Any, agentben
     assert "2 of 2 scored attempts passed" in done.out
     manifest = open_run(run).manifest
     (again,) = manifest.resumed
-    assert "mixed: resumed after 1 changes, such as task b: sha256:" in done.out
+    assert "mixed conditions: resumed after 1 changes, such as task b: sha256:" in done.out
     (changed,) = again.changes
     assert changed.startswith("task b: ")
     assert manifest.created_at == old.created_at

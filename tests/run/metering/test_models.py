@@ -322,7 +322,7 @@ def test_a_replay_asks_nobody(make_task: Any, run: Run, records: Any, agentbench
     assert more.code == 1
     (missed,) = Path("more").iterdir()
     shown = agentbench("runs", "show", str(missed)).out
-    assert "task one, repeat 1: this request was made more often than it was recorded" in shown
+    assert "task one, repeat 1: this request was sent more often than it was recorded" in shown
 
 
 def test_a_replay_says_what_differs(make_task: Any, run: Run, agentbench: Any) -> None:
