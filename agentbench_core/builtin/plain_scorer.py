@@ -79,8 +79,8 @@ def _cases(data: bytes) -> Iterator[tuple[Mapping[str, str], str]]:
 def test_id(case: Mapping[str, str], files: Mapping[str, str]) -> str:
     """``tests/test_x.py::TestY::test_z[param]``, from the attributes ``file``, ``classname`` and ``name``.
 
-    ``file`` is where a test is defined. An inherited test is collected in another one of ``files``, which are given by
-    the names of their modules.
+    ``file`` is where a test is defined. An inherited test is collected in a different one of ``files``, which are
+    identified by module name.
     """
     file, classname, name = (case.get(key, "") for key in ("file", "classname", "name"))
     parts = classname.split(".")[:_DEEPEST]

@@ -194,7 +194,7 @@ def _explain(request: Request, key: _RequestKey, recorded: Sequence[tuple[_Answe
 
 
 def _similarity(one: _RequestKey, other: _RequestKey) -> int:
-    """Similarity of two requests: equal messages at equal positions, minus the difference in length."""
+    """Similarity of two requests: equal messages at equal positions, less the difference in length."""
     same = sum(a == b for a, b in zip(one.messages, other.messages, strict=False))
     return 2 * same - abs(len(one.messages) - len(other.messages))
 

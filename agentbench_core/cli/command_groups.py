@@ -1,4 +1,4 @@
-"""Command groups: commands of the core and of plugins, by name. Only the invoked command is imported."""
+"""Command groups: core and plugin commands, by name. Only the invoked command is imported."""
 
 from __future__ import annotations
 

@@ -83,6 +83,6 @@ def run_directories(ctx: click.Context, _: click.Parameter, prefix: str) -> list
 
 
 def plugin_names(ctx: click.Context, _: click.Parameter, prefix: str) -> list[CompletionItem]:
-    """Complete names of plugins."""
+    """Complete plugin names."""
     names = [plugin.source.plugin for plugin in App.of(ctx).plugins.plugins]
     return [CompletionItem(name) for name in names if name.startswith(prefix)]

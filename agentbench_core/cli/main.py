@@ -100,7 +100,7 @@ def _tell(message: str, *, debug: bool) -> None:
 
 
 def console() -> None:
-    """The installed entry point: :func:`main`, which exits even if threads of plugins are still running."""
+    """The installed entry point: :func:`main`, which exits even if plugin threads are still running."""
     try:
         main()
     except SystemExit as stop:

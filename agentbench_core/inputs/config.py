@@ -35,7 +35,7 @@ class ModelSettings:
     name: str = option("", help="name used by the provider")
     temperature: float | None = option(None, help="not sent when null", minimum=0)
     top_p: float | None = option(None, help="not sent when null", minimum=0)
-    max_tokens: int = option(2048, help="of one completion", minimum=1)
+    max_tokens: int = option(2048, help="maximum tokens of one completion", minimum=1)
     context_tokens: int | None = option(
         None, help="context window in tokens, if the provider does not report it", minimum=1
     )
@@ -48,8 +48,8 @@ class LimitSettings:
     max_steps: int | None = option(None, help="tool calls", minimum=1)
     timeout_sec: float | None = option(None, help="total for the agent and scoring phases", minimum=1, maximum=604_800)
     tool_timeout_sec: float | None = option(None, help="one tool call", minimum=1, maximum=604_800)
-    max_tokens: int | None = option(None, help="tokens of all model calls of an attempt", minimum=1)
-    max_cost_usd: float | None = option(None, help="US dollars of all model calls of an attempt", minimum=0)
+    max_tokens: int | None = option(None, help="tokens of all model calls in an attempt", minimum=1)
+    max_cost_usd: float | None = option(None, help="US dollars for all model calls in an attempt", minimum=0)
 
 
 @attrs.frozen(kw_only=True)
@@ -59,11 +59,11 @@ class RunSettings:
     suite: str = option("custom-dev", help="suite to run")
     tasks: str = option("tasks", help="directory of suites")
     out: str = option("artifacts/runs", help="directory of run directories")
-    workers: int = option(2, help="attempts at once", minimum=1, maximum=1000)
+    workers: int = option(2, help="attempts to run in parallel", minimum=1, maximum=1000)
     repeats: int = option(1, help="attempts per task and variant", minimum=1)
     max_cost_usd: float | None = option(None, help="maximum cost of each run in US dollars", minimum=0)
-    preflight_sec: float = option(120.0, help="seconds for the preflight of sandbox and model", minimum=1)
-    min_free_mb: int = option(200, help="free disk space below which a run pauses", minimum=0)
+    preflight_sec: float = option(120.0, help="seconds allowed for the preflight of sandbox and model", minimum=1)
+    min_free_mb: int = option(200, help="free disk space in MB below which a run pauses", minimum=0)
 
 
 @attrs.frozen(kw_only=True)
@@ -77,8 +77,8 @@ class Settings:
     scorer: Choice = Choice(name="tests")  #: the scorer
     model: ModelSettings = ModelSettings()  #: the model and its sampling parameters
     limits: LimitSettings = LimitSettings()  #: limits of every attempt; they override the task's
-    tools: tuple[str, ...] = ("apply_patch", "list_files", "read_file", "run", "search")  #: names of tools for agents
-    tool: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)  #: options of tools, by name
+    tools: tuple[str, ...] = ("apply_patch", "list_files", "read_file", "run", "search")  #: tool names, for agents
+    tool: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)  #: tool options, by name
     auditors: tuple[str, ...] = ()  #: names of the auditors
     auditor: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)  #: options of auditors, by name
     reporters: tuple[str, ...] = ("console",)  #: names of the reporters
@@ -211,7 +211,7 @@ def _flatten(values: Mapping[str, Any], prefix: _Key = ()) -> Iterable[tuple[_Ke
 
 
 def _named(leaves: Iterable[tuple[_Key, Any]], name_of: Callable[[str, str], str]) -> Iterator[tuple[_Key, Any]]:
-    """The same leaves, with aliases replaced by names of components."""
+    """The same leaves, with aliases replaced by component names."""
     for (section, *rest), value in leaves:
         if section in _CHOICES and rest == ["name"]:
             yield (section, "name"), name_of(section, value)

@@ -29,7 +29,9 @@ _NAMED = 5  # tasks listed in one note
 class EnvironmentChecks:
     """Failures outside the grader: a failed setup, a broken sandbox."""
 
-    checks: int = option(help="how often an environment was prepared or used; a failed setup counts once", minimum=0)
+    checks: int = option(
+        help="number of times that an environment was prepared or used; a failed setup counts once", minimum=0
+    )
     failed: int = option(help="number of failures", minimum=0)
     rate: float = option(help="`failed` divided by `checks`", minimum=0, maximum=1)
     low: float = option(help="lower bound of the 95% Wilson interval", minimum=0, maximum=1)
@@ -115,7 +117,7 @@ def read_flakes(suite: Path) -> Flakes:
 def quarantine(tasks: Sequence[Task], sandbox: str | None, today: datetime.date) -> Quarantine:
     """The tasks that are quarantined in a sandbox, or in any (``None``), according to the files of their suites.
 
-    Entries that have expired, or have another digest than the task, have no effect.
+    Entries that have expired, or whose digest differs from the task's, have no effect.
     """
     reasons: dict[str, str] = {}
     flaky: dict[str, str] = {}

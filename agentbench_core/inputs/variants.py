@@ -1,4 +1,4 @@
-"""Named variants and models: ``configs/variants/``, ``configs/models.yaml``, and variants of plugins."""
+"""Named variants and models: ``configs/variants/``, ``configs/models.yaml``, and plugin variants."""
 
 from __future__ import annotations
 

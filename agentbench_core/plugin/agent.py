@@ -1,4 +1,4 @@
-"""The contract of the kind ``agent``, and the context of an agent."""
+"""The contract of agents, and their context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of the kind ``auditor``, and the data given to auditors."""
+"""The contract of auditors, and the data passed to them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TaskAudit(Audit):
     """A task that is validated; no agent has worked on it."""
 
     solved: Sequence[Change]
-    """The change of the reference solution, if known."""
+    """The reference solution's change, if known."""
     open_sandbox: Callable[[], AbstractContextManager[Sandbox]]
     """A sandbox like the one agents get, with the prepared tree."""
     isolated: bool

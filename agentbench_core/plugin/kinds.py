@@ -74,9 +74,9 @@ KINDS: Mapping[str, Kind] = _by_name(
             contract=lambda: agentbench_core.LLM,
             method="complete",
             capabilities={
-                "replays": "responses come from an earlier run: records are marked, and it is never the default",
-                "offline": "has one model, needs no key and no network, and is safe: "
-                "agents may use it in any sandbox, and it is never the default",
+                "replays": "responses come from an earlier run; records are marked as replayed; never the default",
+                "offline": "has one model, needs no key or network, and is safe for agents in any sandbox; "
+                "never the default",
             },
             setting="one",
             usage="--llm NAME",
@@ -89,8 +89,8 @@ KINDS: Mapping[str, Kind] = _by_name(
             capabilities={
                 "needs_llm": "receives a metered model",
                 "needs_oracle": "receives the reference solution as a script; its records are labelled `oracle`",
-                "adversary": "adversarial agent of `tasks attack`: knows paths of hidden tests, must not pass a task; "
-                "its records are labelled `adversary`",
+                "adversary": "adversarial agent for `tasks attack`: receives the paths of hidden tests, must not pass any "
+                "task; its records are labelled `adversary`",
             },
             setting="one",
             usage="--agent NAME",

@@ -1,4 +1,4 @@
-"""The contract of the kind ``llm``: the context of a provider, and the model as seen by an agent."""
+"""The contract of model providers (``llm``): the context of a provider, and the model as seen by an agent."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class Registry:
         return results[0]
 
     def name_of(self, kind: str, name: str) -> str:
-        """The name behind an alias; any other name unchanged, also an unknown or ambiguous one."""
+        """The name behind an alias; any other name, even an unknown or ambiguous one, unchanged."""
         results = [component.name for component in self.all(kind) if name in component.names]
         return results[0] if len(results) == 1 else name
 

@@ -1,4 +1,4 @@
-"""The contract of the kind ``scorer``, and the contexts of a scorer."""
+"""The contract of scorers, and their contexts."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class ExecResult:
     limits_hit: tuple[str, ...] = ()
     """Limits of the sandbox that were reached, as counted by the kernel: ``oom``, ``pids``, ``disk``."""
     load: ResourceUsage = ResourceUsage()
-    """What slowed it down, as far as the sandbox can measure it: unknown fields are ``None``."""
+    """The causes of delays, as far as the sandbox can measure them; unknown fields are ``None``."""
 
     @property
     def ok(self) -> bool:

@@ -71,7 +71,7 @@ def _parse(glob: str) -> _Glob:
     text = glob.removeprefix("!")
     path = text.strip("/")
     if not path or len(glob) > LONGEST:
-        raise InputError(f"{glob[:60]!r} is not a glob: it is {'too long' if path else 'empty'}")
+        raise InputError(f"{glob[:60]!r} is not a valid glob: it is {'too long' if path else 'empty'}")
     segments: list[_Segment | str] = [_STAR if part == "**" else _segment(part, glob) for part in path.split("/")]
     if segments[-1] == _STAR:  # at the end it matches what is inside, so at least one segment
         segments[-1:] = [(_STAR,), _STAR]
@@ -88,7 +88,7 @@ def _segment(text: str, glob: str) -> _Segment:
         if character == "[":
             end = text.find("]", at + (3 if text[at + 1 : at + 2] in ("!", "^") else 2))
             if end < 0:
-                raise InputError(f"{glob!r} is not a glob: '[' without ']'")
+                raise InputError(f"{glob!r} is not a valid glob: '[' without ']'")
             tokens.append(_characters(text[at + 1 : end]))
             at = end
         elif character == "*":
@@ -98,7 +98,7 @@ def _segment(text: str, glob: str) -> _Segment:
         else:
             at += character == "\\"
             if at == len(text):
-                raise InputError(f"{glob!r} is not a glob: it ends in a backslash")
+                raise InputError(f"{glob!r} is not a valid glob: it ends with a backslash")
             tokens.append(_Characters(((text[at], text[at]),)))
         at += 1
     return tuple(tokens)

@@ -33,7 +33,7 @@ class Reservation:
 class Deadline:
     """A point in time, passed to everything that blocks.
 
-    Uses the monotonic clock, so changes of the wall clock have no effect. A deadline created with :meth:`within` also
+    Uses the monotonic clock, so changes to the wall clock have no effect. A deadline created with :meth:`within` also
     ends when its parent ends.
     """
 
@@ -102,7 +102,7 @@ class _Shown(Deadline):
 
 
 class Budget:
-    """What an agent may use: steps (tool calls), tokens, and US dollars. ``None`` means no limit. Thread-safe.
+    """An agent's limits on steps (tool calls), tokens, and US dollars. ``None`` means no limit. Thread-safe.
 
     The worst case of a model call is reserved before it is sent, so limits are never exceeded. The usage of a
     sub-agent's share also counts in its parent.

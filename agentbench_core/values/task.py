@@ -12,7 +12,7 @@ import attrs
 from agentbench_core.schema import option
 
 NAME_PATTERN = r"[a-z0-9][a-z0-9._-]{0,63}"
-"""Ids of tasks and suites: valid directory names on every file system."""
+"""Task and suite ids: valid directory names on every file system."""
 
 _WEEK = 604_800  # seconds
 _NAMED_TESTS = 5
@@ -165,7 +165,7 @@ class TaskSpec:
     artifacts: Artifacts = option(Artifacts(), help="files to keep")
 
     def environment_spec(self) -> EnvironmentSpec:
-        """What a sandbox needs to prepare this task."""
+        """The environment that a sandbox prepares for this task."""
         return EnvironmentSpec(commit=self.repo.commit, settings=self.environment, setup=self.setup)
 
 

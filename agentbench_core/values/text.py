@@ -9,7 +9,7 @@ from collections.abc import Sequence
 _NAMED = 5  # names listed in a message
 _LONGEST = 200  # characters of a name
 
-# Control characters (C0, C1), changes of text direction, other line separators, lone surrogates.
+# Control characters (C0, C1), changes to text direction, other line separators, lone surrogates.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 

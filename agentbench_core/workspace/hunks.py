@@ -52,7 +52,7 @@ class Hunk:
 
 @attrs.frozen
 class FilePatch:
-    """The changes of a patch to one file."""
+    """A patch's changes to one file."""
 
     path: str  #: relative path, with `/`
     kind: Literal["create", "modify", "delete"]  #: what the patch does to the file

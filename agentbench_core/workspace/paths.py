@@ -52,7 +52,7 @@ def components(path: str) -> tuple[str, ...]:
     try:
         os.fsencode(path)
     except UnicodeEncodeError:
-        raise PathEscapeError(f"{path!r} cannot be a file name") from None
+        raise PathEscapeError(f"{path!r} is not a valid file name") from None
     return parts
 
 

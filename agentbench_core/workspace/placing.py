@@ -51,7 +51,7 @@ def apply_hunks(patch: FilePatch, old: str) -> Applied:
         result += placed.after
         done = at + len(placed.before)
         if done < len(lines) and placed.after and not placed.after[-1].endswith("\n"):
-            raise PatchConflict(f"{where} expects the end of the file there, but line {done + 1} follows")
+            raise PatchConflict(f"{where} expects the file to end there, but line {done + 1} follows")
     result += lines[done:]
     if patch.kind == "delete" and result:
         raise PatchConflict(f"{patch.path!r} cannot be deleted: the patch does not remove {len(result)} of its lines")

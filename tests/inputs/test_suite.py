@@ -48,7 +48,7 @@ def test_the_digest_is_about_what_a_result_depends_on(make_task: Callable[..., P
         ({"validation": {"files": "empty/"}}, "validation.files: 'empty/' contains no files"),
         ({"validation": {"files": "linked/"}}, "is a symbolic link"),
         ({"validation": {"passing_command": " "}}, "validation.passing_command: ' ' does not match"),
-        ({"validation": {"protected_globs": ["!"]}}, "validation.protected_globs: '!' is not a glob"),
+        ({"validation": {"protected_globs": ["!"]}}, "validation.protected_globs: '!' is not a valid glob"),
         ({"environment": {"timeout_sec": float("nan")}}, "environment.timeout_sec: expected number, found nan"),
         ({"environment": {"mem_limit_mb": 10**20}}, "environment.mem_limit_mb: 100000000000000000000 is above"),
         ({"oracle": {"patch": "latin.patch"}}, "latin.patch is not UTF-8"),

@@ -91,7 +91,7 @@ def test_the_same_as_a_library_that_can_be_kept_busy(glob: str, anchored: bool, 
 @pytest.mark.parametrize("glob", ["!", "/", "", "[a", "a\\", "x" * 1001])
 def test_a_glob_that_cannot_be_read_is_named(glob: str) -> None:
     """Invalid globs raise ``InputError``."""
-    with pytest.raises(InputError, match="is not a glob"):
+    with pytest.raises(InputError, match="is not a valid glob"):
         path_matcher([glob])
 
 

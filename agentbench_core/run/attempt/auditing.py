@@ -64,7 +64,7 @@ class TaskAuditing:
     shared: PreparedTasks  #: prepared tasks of the session
     prepared: Prepared  #: the environment of the task
     baseline: Baseline  #: the failing command before the fix
-    solved: Sequence[Change]  #: the change of its reference solution, if known
+    solved: Sequence[Change]  #: its reference solution's change, if known
     log: AttemptEvents  #: receives events
     note: Callable[[str], None]  #: shows a message to the user
 

@@ -127,7 +127,7 @@ def calibration(
         shared: state shared by attempts; one of them calibrates while the others wait.
         log: for warnings.
         refresh: ignore the cached result of an earlier run.
-        waited: called with the seconds spent, also if another thread did the work.
+        waited: called with the seconds spent, even if another thread did the work.
 
     Raises:
         SandboxError: the sandbox failed.

@@ -84,7 +84,7 @@ class Baseline:
 
 
 class PreparedTasks:
-    """Prepared environments of tasks, shared by all attempts of a command, of all variants. Thread-safe.
+    """Prepared task environments, shared by all attempts of a command, across variants. Thread-safe.
 
     ``monitor`` receives waiting times, and results of commands that run on behalf of all attempts.
     """
@@ -141,7 +141,7 @@ class PreparedTasks:
             self._setups[task.directory].tell(log)
 
     def setup_output(self, task: Task) -> tuple[Output, Output]:
-        """The output of the setup, also of a failed one: standard output and standard error."""
+        """The output of the setup, even of a failed one: standard output and standard error."""
         recorder = self._setups.get(task.directory)
         return (recorder.stdout, recorder.stderr) if recorder else (Output(), Output())
 

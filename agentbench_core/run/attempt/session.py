@@ -45,7 +45,7 @@ class Session:
         return self.shared.baseline(task, prepared.environment, log)
 
     def score(self, plan: AttemptPlan, result: AttemptResult, recording: Recording) -> Score:
-        """Score the change of an attempt with the plan's scorer. Raises SandboxError, Interrupted."""
+        """Score an attempt's change with the plan's scorer. Raises SandboxError, Interrupted."""
         assert result.prepared is not None, "the attempt has a change to score"
         assert result.change is not None, "the attempt has a change to score"
         judge = ScoringRun(plan=plan, prepared=result.prepared, shared=self.shared, recording=recording)
