@@ -150,7 +150,7 @@ def _cuts(text: bytes) -> tuple[list[int], list[int]]:
 
 
 class _Index:
-    """Encodings by a part of them."""
+    """Encodings, indexed by one of their parts."""
 
     def __init__(self, forms: Iterable[bytes], part: slice) -> None:
         parts: dict[bytes, list[bytes]] = {}

@@ -110,7 +110,7 @@ class RunDirectory:
     def spent_usd(self) -> float:
         """The cost of models so far: every exchange sent or about to be sent, including those of superseded attempts.
 
-        For an exchange of unknown cost, its reservation counts.
+        For an exchange with unknown cost, its reservation counts.
         """
         costs: dict[tuple[str, int, int], float] = {}
         for _, value in journal.lines(self.directory / layout.EVENTS, sealed=True, type_="llm_"):

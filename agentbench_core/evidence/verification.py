@@ -179,7 +179,7 @@ def status(directory: Path) -> str:
 
 
 def _replaced_lines(every: Callable[[], Iterator[Line]]) -> tuple[int, set[int]]:
-    """The number of lines, and the numbers, from 0, of those that are not the result of their attempt."""
+    """The number of lines, and the indexes of lines that are not the result of their attempt."""
     superseded: set[str] = set()
     seen: defaultdict[tuple[str, str], int] = defaultdict(int)  # one bit per repeat, to save memory
     repeated: set[tuple[str, str, int]] = set()

@@ -86,7 +86,7 @@ class Auditor(Protocol):
     def audit_attempt(self, attempt: AttemptAudit, /) -> Sequence[Label]:
         """Labels for the attempt's record; the integrity labels are ``leak_suspected`` and ``tamper_suspected``.
 
-        An exception becomes the label ``tamper_suspected``, so that no agent escapes an audit by breaking it.
+        An exception becomes the ``tamper_suspected`` label, so that no agent escapes an audit by breaking it.
         """
 
     def audit_task(self, task: TaskAudit, /) -> Sequence[TaskProblem]:

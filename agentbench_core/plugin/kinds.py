@@ -89,7 +89,7 @@ KINDS: Mapping[str, Kind] = _by_name(
             capabilities={
                 "needs_llm": "receives a metered model",
                 "needs_oracle": "receives the reference solution as a script; its records are labelled `oracle`",
-                "adversary": "adversarial agent for `tasks attack`: receives the paths of hidden tests, must not pass any "
+                "adversary": "adversarial agent for `tasks attack`: receives paths of hidden tests, must not pass any "
                 "task; its records are labelled `adversary`",
             },
             setting="one",

@@ -134,7 +134,7 @@ class Scorer(Protocol):
 
     Capabilities: ``calibrates`` (has a method ``calibrate(CalibrationContext) -> Calibration``, which is called once
     per task and environment, before an agent starts; it may raise CalibrationError). The result is cached for later
-    runs; changing the attribute ``calibration_version`` invalidates it.
+    runs; changing the ``calibration_version`` attribute invalidates it.
     """
 
     def score(self, context: ScoringContext) -> Score:

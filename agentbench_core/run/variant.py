@@ -29,7 +29,7 @@ class ConfiguredComponent:
     """A component with validated options."""
 
     component: Component  #: the registered component
-    options: Any  #: value of its class of options
+    options: Any  #: instance of its options class
 
     @property
     def name(self) -> str:

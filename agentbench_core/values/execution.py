@@ -114,4 +114,4 @@ class CommandResult(ExecResult):
     """How a command ended, with the requested result files."""
 
     files: Mapping[str, bytes] = attrs.field(factory=dict)
-    """By name, those that exist as regular files; of each the beginning, up to the requested size."""
+    """Result files by name, if they exist as regular files; each is cut at the requested size."""

@@ -80,7 +80,7 @@ class ToolSpec:
 
     @property
     def runs_commands(self) -> bool:
-        """Whether it runs a shell command, its argument ``command``, like the tool ``run``.
+        """Whether it runs a shell command, its ``command`` argument, like the ``run`` tool.
 
         Its results have the fields ``exit_code``, ``stdout`` and ``stderr``.
         """

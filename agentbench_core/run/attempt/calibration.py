@@ -201,7 +201,9 @@ def _read(path: Path, bound: dict[str, Any]) -> Calibration | None:
 def _make(plan: AttemptPlan, prepared: Prepared, shared: PreparedTasks, log: EventLog) -> Calibration:
     task = plan.task
     deadline = shared.stop.within(_SESSIONS * plan.limits.timeout_sec)
-    warnings = WarningLog(lambda message: log.emit(Warning_(message=message)))  # its tool calls are not an agent's
+    warnings = WarningLog(
+        lambda message: log.emit(Warning_(message=message))
+    )  # these tool calls are not made by an agent
     quiet = Recording(log=warnings, files=MemoryEvidence())
     made: list[Path] = []
 

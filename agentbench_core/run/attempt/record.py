@@ -1,4 +1,4 @@
-"""From the result of an attempt to its record and its files."""
+"""Turn the result of an attempt into its record and files."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def environment_differences(like: ReproducedRun, now: RunDirectory) -> tuple[str
     by_text: dict[str, list[str]] = {}
     for task_id, facts in made.items():
         if task_id not in before:
-            by_text.setdefault("not compared, because that run has no environment for it", []).append(task_id)
+            by_text.setdefault("not compared, because the earlier run has none", []).append(task_id)
             continue
         for text in _facts_differences(before[task_id], facts):
             by_text.setdefault(text, []).append(task_id)

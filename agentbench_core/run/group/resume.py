@@ -97,7 +97,7 @@ class _OrphanedAttempt:
         record = attrs.evolve(
             make_record(plan, result, directory),
             timestamps=Timestamps(started_at=local_time(began), ended_at=local_time(last)),
-            duration_sec=max(0.0, (last - began).total_seconds()),  # its monotonic clock is gone
+            duration_sec=max(0.0, (last - began).total_seconds()),  # that process's monotonic clock is gone
             usage=AttemptUsage(**self.used),
             task_digest=next((task.digest for task in manifest.tasks if task.id == self.task_id), ""),
         )

@@ -89,7 +89,9 @@ class MeteredToolbox:
             self.deadline.check()
             step = budget.spend_step()
         except AttemptStop as error:
-            if getattr(getattr(error, "budget", None), "parent", None) is None:  # a share ends only its sub-agent
+            if (
+                getattr(getattr(error, "budget", None), "parent", None) is None
+            ):  # an exhausted share ends only its sub-agent
                 self.stop.set(error)
             raise
         self.log.emit(ToolCallStarted(step=step, agent=agent, tool=call.tool))
