@@ -27,7 +27,7 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 @attrs.frozen(kw_only=True)
 class KindTexts:
-    """The texts for a new plugin of one kind."""
+    """The text for a new plugin of one kind."""
 
     summary: str
     run: str
@@ -42,7 +42,7 @@ PLUGIN_KINDS: Mapping[str, KindTexts] = {
         run="--agent {name}",
     ),
     "sandbox": KindTexts(
-        summary="the sandbox local with a configurable time zone; NOT ISOLATED",
+        summary="the local sandbox with a configurable time zone; NOT ISOLATED",
         run="--agent scripted --sandbox {name}",
         needs="agentbench-local",
     ),
@@ -59,7 +59,7 @@ PLUGIN_KINDS: Mapping[str, KindTexts] = {
         run="--agent scripted --set scorer={name}",
     ),
     "auditor": KindTexts(
-        summary="labels large changes, and rejects tasks that need one",
+        summary="labels large changes, and rejects tasks that require them",
         run="--agent scripted --set auditor.{name}.lines=1",
     ),
     "reporter": KindTexts(
@@ -115,7 +115,7 @@ def plugin_names(name: str) -> PluginNames:
 
 
 def write_plugin(into: Path, name: str, kind: str, *, taken: Collection[str] = ()) -> NewPlugin:
-    """Write a plugin into a new directory below ``into``: all of it, or nothing.
+    """Write a plugin into a new directory under ``into``: all of it, or nothing.
 
     Args:
         into: an existing directory.
