@@ -62,18 +62,20 @@ class Repo:
 class EnvironmentSettings:
     """Environment and limits of the task."""
 
-    docker_image: str = option("agentbench/py-runner:0.1.0", help="ignored by sandboxes without images")
-    python: str = option("3.11", help="checked in the environment after setup", pattern=r"3\.\d+(\.\d+)?")
-    workdir: str = option("/workspace", help="path of the workspace in sandboxes with their own file system")
+    docker_image: str = option("agentbench/py-runner:0.1.0", help="image for sandboxes that use images, such as docker")
+    python: str = option("3.11", help="required Python version; checked after setup", pattern=r"3\.\d+(\.\d+)?")
+    workdir: str = option("/workspace", help="path to the workspace in sandboxes with their own file system")
     network_policy: NetworkPolicy = option(
-        "setup_only", help="always: the agent and the tests also have network access"
+        "setup_only", help="setup_only: only setup has network access; always: the agent and the tests have it, too"
     )
-    cpu_limit: int = option(2, help="processors", minimum=1, maximum=1024)
+    cpu_limit: int = option(2, help="number of CPUs", minimum=1, maximum=1024)
     mem_limit_mb: int = option(4096, help="memory in MiB", minimum=64, maximum=1 << 24)
-    timeout_sec: float = option(900.0, help="total for the agent and scoring phases", minimum=1, maximum=_WEEK)
-    setup_timeout_sec: float = option(1800.0, help="setup", minimum=1, maximum=_WEEK)
-    tool_timeout_sec: float = option(120.0, help="one tool call", minimum=1, maximum=_WEEK)
-    pids_limit: int = option(512, help="processes and threads", minimum=16, maximum=1 << 22)
+    timeout_sec: float = option(
+        900.0, help="time limit for the agent and scoring phases together", minimum=1, maximum=_WEEK
+    )
+    setup_timeout_sec: float = option(1800.0, help="time limit for setup", minimum=1, maximum=_WEEK)
+    tool_timeout_sec: float = option(120.0, help="time limit for one tool call", minimum=1, maximum=_WEEK)
+    pids_limit: int = option(512, help="maximum number of processes and threads", minimum=16, maximum=1 << 22)
 
 
 @attrs.frozen(kw_only=True)
@@ -93,11 +95,13 @@ class Validation:
     )
     passing_command: str = option(help="must pass after the fix", pattern=_ANYTHING)
     files: str = option("", help="directory of hidden tests next to task.yaml; in the workspace only during scoring")
-    protected_globs: tuple[str, ...] = option(DEFAULT_PROTECTED, help="restored from the pristine tree before scoring")
-    fail_to_pass: tuple[str, ...] = option((), help="test ids that must fail before and pass after")
-    pass_to_pass: tuple[str, ...] = option((), help="test ids that must pass before and after")
+    protected_globs: tuple[str, ...] = option(
+        DEFAULT_PROTECTED, help="files restored from the original tree before scoring"
+    )
+    fail_to_pass: tuple[str, ...] = option((), help="ids of tests that must fail before the fix and pass after it")
+    pass_to_pass: tuple[str, ...] = option((), help="ids of tests that must pass before and after the fix")
     failing_timeout_ok: bool = option(
-        False, help="true: failing_command may also fail by a timeout (environment.timeout_sec), for bugs that hang"
+        False, help="true: failing_command may also time out (environment.timeout_sec), for bugs that cause a hang"
     )
     isolation: Isolation = option(
         "in_process", help="process: the program runs only in processes started by tests; violations fail the attempt"
@@ -115,7 +119,7 @@ class AgentSettings:
     """Restrictions on the agent."""
 
     entrypoint: str = option("baseline", help="agent to use if neither the command line nor the variant specifies one")
-    max_steps: int = option(30, help="tool calls", minimum=1, maximum=1_000_000)
+    max_steps: int = option(30, help="maximum number of tool calls", minimum=1, maximum=1_000_000)
     allow_file_write: bool = option(True, help="false: no tools that edit files, and a read-only workspace")
     editable_globs: tuple[str, ...] = option(
         (), help="tools refuse edits elsewhere, and other changes are discarded; empty: no restriction"
@@ -132,10 +136,10 @@ class Oracle:
 
 @attrs.frozen(kw_only=True)
 class Artifacts:
-    """Files to keep."""
+    """Files to save."""
 
-    keep_workspace: bool = option(True, help="keep the final state of the workspace as repo/")
-    full_logs: bool = option(False, help="also keep the full logs")
+    keep_workspace: bool = option(True, help="save the final state of the workspace as repo/")
+    full_logs: bool = option(False, help="also save the full logs")
     redact: tuple[str, ...] = option((), help="names of environment variables whose values are redacted from all files")
 
 
@@ -152,8 +156,8 @@ class EnvironmentSpec:
 class TaskSpec:
     """One task."""
 
-    id: str = option(help="unique in its suite", pattern=NAME_PATTERN)
-    suite: str = option(help="the suite it belongs to", pattern=NAME_PATTERN)
+    id: str = option(help="unique within the suite", pattern=NAME_PATTERN)
+    suite: str = option(help="name of the suite", pattern=NAME_PATTERN)
     description: str = option("", help="instruction for the agent; default: generated from the failing command")
     tags: tuple[str, ...] = option((), help="free-form tags, such as a topic or a difficulty")
     repo: Repo = option(help="source of the code")
@@ -162,7 +166,7 @@ class TaskSpec:
     validation: Validation = option(help="commands and tests that must fail before and pass after the fix")
     agent: AgentSettings = option(AgentSettings(), help="restrictions on the agent")
     oracle: Oracle = option(Oracle(), help="the reference solution")
-    artifacts: Artifacts = option(Artifacts(), help="files to keep")
+    artifacts: Artifacts = option(Artifacts(), help="files to save")
 
     def environment_spec(self) -> EnvironmentSpec:
         """The environment that a sandbox prepares for this task."""
