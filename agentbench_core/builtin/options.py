@@ -25,10 +25,16 @@ class PlainOptions:
 class RepairOptions:
     """When an agent that repairs in a loop gives up, and which prompts it uses. Option classes may inherit from it."""
 
-    same_failure: int = option(4, help="consecutive changes after which the command fails in the same way", minimum=1)
-    tool_errors: int = option(8, help="consecutive failed tool calls", minimum=1)
-    idle_turns: int = option(2, help="consecutive responses without a tool call, while the command fails", minimum=1)
-    prompt_version: Literal["v1", "v2"] = option("v2", help="prompts and messages to the model; v1: as in older runs")
+    same_failure: int = option(4, help="give up after this many consecutive changes with the same failure", minimum=1)
+    tool_errors: int = option(8, help="give up after this many consecutive failed tool calls", minimum=1)
+    idle_turns: int = option(
+        2,
+        help="give up after this many consecutive responses without a tool call, if the command still fails",
+        minimum=1,
+    )
+    prompt_version: Literal["v1", "v2"] = option(
+        "v2", help="version of the prompts and messages to the model; v1: as in earlier releases"
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -91,5 +91,5 @@ def test_readme_has_the_tables(described: type) -> None:
 def test_readme_lists_every_role_with_its_tools() -> None:
     text = README.read_text()
     for role in (roles("v2").router, roles("v2").searcher, roles("v2").patcher, roles("v2").tester):
-        tools = "those that read" if role.reads else "none"
+        tools = "read-only tools" if role.reads else "none"
         assert f"| {role.name} | {tools} | `{role.report_tool}` |" in text

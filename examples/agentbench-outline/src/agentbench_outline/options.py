@@ -21,5 +21,9 @@ class OutlineOptions:
 class OutlineFirstOptions(RepairOptions):
     """Options of agent ``outline-first``: how much it outlines, its prompts, and when it gives up."""
 
-    max_files: int = option(6, help="files to outline; at most a quarter of the steps", minimum=0)
-    max_chars: int = option(9000, help="characters of all outlines; at most a quarter of the model's window", minimum=0)
+    max_files: int = option(6, help="maximum number of files to outline; at most a quarter of the steps", minimum=0)
+    max_chars: int = option(
+        9000,
+        help="maximum number of characters in all outlines together; at most a quarter of the model's context window",
+        minimum=0,
+    )

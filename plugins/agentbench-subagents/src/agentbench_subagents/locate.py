@@ -20,8 +20,8 @@ _MAX_SYMBOL = 200  # characters
 class LocateFailuresArguments:
     """Arguments of the tool."""
 
-    output: str = option(help="what pytest, unittest or Python printed; tracebacks and the summary matter")
-    max_results: int = option(20, help="files to return at most", minimum=1, maximum=100)
+    output: str = option(help="output of pytest, unittest or Python, including tracebacks and the summary")
+    max_results: int = option(20, help="maximum number of files to return", minimum=1, maximum=100)
 
 
 class LocateFailures:

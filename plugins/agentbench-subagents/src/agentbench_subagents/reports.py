@@ -76,6 +76,6 @@ class TestReport:
     __test__ = False  # pytest would collect it
 
     verdict: Literal["passes", "progress", "same", "worse"] = option(
-        help="the latest output, compared with the previous"
+        help="the latest output, compared with the previous output"
     )
     advice: str = option(help="what to do next, and where")
