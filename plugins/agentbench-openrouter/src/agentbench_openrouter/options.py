@@ -41,13 +41,17 @@ class OpenRouterOptions:
     reasoning_effort: Literal["max", "xhigh", "high", "medium", "low", "minimal", "none"] | None = option(
         None, help="reasoning effort; null: the model's default"
     )
-    timeout_sec: float = option(600.0, help="for one call, including retries", minimum=0.001)
+    timeout_sec: float = option(600.0, help="time limit for one call, including retries", minimum=0.001)
     exchange_timeout_sec: float = option(
-        300.0, help="for one exchange; long responses of slow models need more", minimum=0.001
+        300.0, help="time limit for one exchange; long responses from slow models need more", minimum=0.001
     )
-    max_exchanges: int = option(6, help="maximum requests for one call, including retries; 1: no retries", minimum=1)
+    max_exchanges: int = option(
+        6, help="maximum number of requests for one call, including retries; 1: no retries", minimum=1
+    )
     usd_per_million_input: float | None = option(
         None, help="price per million input tokens, for servers that do not report the cost of a call", minimum=0
     )
-    usd_per_million_output: float | None = option(None, help="price per million output tokens, likewise", minimum=0)
+    usd_per_million_output: float | None = option(
+        None, help="price per million output tokens, for servers that do not report the cost of a call", minimum=0
+    )
     attribution: bool = option(True, help="identify the app to OpenRouter as AgentBench")
