@@ -46,10 +46,10 @@ class EnvironmentChecks:
 class Measured:
     """Measurements of one task in one sandbox."""
 
-    digest: str = option(help="digest of the task; the entry expires when it changes")
+    digest: str = option(help="digest of the task; if it changes, the entry expires")
     date: str = option(help="date of the last measurement", pattern=_DATE)
     expires: str = option(help="the last day on which this entry is valid", pattern=_DATE)
-    harness: str = option(help="version of AgentBench of the last measurement")
+    harness: str = option(help="AgentBench version used for the last measurement")
     checks: int = option(help="number of grader checks: baseline, empty patch and reference solution", minimum=1)
     flaky: int = option(
         help="number of wrong results: the reference solution failed, the empty patch passed, ...", minimum=0
@@ -57,7 +57,7 @@ class Measured:
     rate: float = option(help="`flaky` divided by `checks`", minimum=0, maximum=1)
     low: float = option(help="lower bound of the 95% Wilson interval", minimum=0, maximum=1)
     high: float = option(help="upper bound of the 95% Wilson interval", minimum=0, maximum=1)
-    environment: EnvironmentChecks = option(help="failed setups and sandboxes, which do not affect verdicts")
+    environment: EnvironmentChecks = option(help="failures of setups and sandboxes, which do not affect verdicts")
     quarantined: bool = option(help="whether `rate` is above `quarantine_above`")
 
     def __attrs_post_init__(self) -> None:
@@ -88,7 +88,7 @@ class Flakes:
         0.02, help="a task is quarantined in a sandbox where its `rate` is above this", minimum=0, maximum=1
     )
     expires_after_days: int = option(
-        90, help="number of days for which a measurement is valid", minimum=1, maximum=3650
+        90, help="number of days that a measurement remains valid", minimum=1, maximum=3650
     )
     tasks: Mapping[str, TaskFlakes] = option(attrs.Factory(dict), help="entries by task id")
 
