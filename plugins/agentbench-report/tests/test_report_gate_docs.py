@@ -71,7 +71,7 @@ class TestGate:
         assert sorted(fields(planned)) == sorted(field_names(whole=GatePlan))
 
     def test_least_tasks_are_those_of_the_code(self) -> None:
-        table = re.findall(r"^\| ([\d.]+) \| (\d+) \|$", section(GATE, "Choosing the margin"), re.MULTILINE)
+        table = re.findall(r"^\| ([\d.]+) \| (\d+) \|$", section(GATE, "Choose the margin"), re.MULTILINE)
         assert len(table) == 6
         assert [int(tasks) for _, tasks in table] == [least_pairs(float(margin), 0.05) for margin, _ in table]
 

@@ -40,48 +40,46 @@ class GateRules:
 
     margin: float | None = option(
         None,
-        help="accepted loss of pass rate, between 0 and 1: 0.05 is 5 pp; the data must show that the candidate loses "
+        help="accepted loss in pass rate, between 0 and 1: 0.05 is 5 pp; the data must show that the candidate loses "
         "less",
         minimum=0,
         maximum=0.99,
     )
     max_heldout_drop: float | None = option(
         None,
-        help="maximum drop of the observed pass rate, between 0 and 1; replaces or complements `margin`",
+        help="maximum drop in the observed pass rate, between 0 and 1; replaces or complements `margin`",
         minimum=0,
         maximum=0.99,
     )
     min_pairs: int = option(help="minimum number of tasks with a score in both runs", minimum=1)
     alpha: float = option(
         0.05,
-        help="approximate probability that a candidate that is worse by the margin passes",
+        help="approximate probability that a candidate that is worse by exactly the margin passes",
         minimum=0.0001,
         maximum=0.49,
     )
     min_paired_share: float = option(
-        0.95, help="minimum share of all tasks of both runs with a score in both", minimum=0, maximum=1
+        0.95, help="minimum share of the tasks of either run that have a score in both runs", minimum=0, maximum=1
     )
     max_infrastructure_share: float = option(
         0.05, help="maximum share of planned attempts without a score, in each run", minimum=0, maximum=1
     )
-    min_pass_rate: float = option(
-        0.1, help="minimum pass rate over all tasks of a run, in each run", minimum=0, maximum=1
-    )
+    min_pass_rate: float = option(0.1, help="minimum pass rate across all tasks, in each run", minimum=0, maximum=1)
     max_agent_error_share: float = option(
-        0.1, help="maximum share of planned attempts that end with `AGENT_ERROR`, in each run", minimum=0, maximum=1
+        0.1, help="maximum share of planned attempts that end as `AGENT_ERROR`, in each run", minimum=0, maximum=1
     )
     labels: Mapping[str, Policy] = option(attrs.Factory(dict), help="effect of a label on the verdict, by label name")
     max_cost_ratio: float | None = option(
         None, help="maximum ratio of the cost per attempt, candidate to baseline", minimum=0
     )
     max_cost_usd_per_task: float | None = option(
-        None, help="maximum average cost of an attempt of the candidate, in US dollars", minimum=0
+        None, help="maximum average cost of a candidate attempt, in US dollars", minimum=0
     )
     max_duration_ratio: float | None = option(
         None, help="maximum ratio of the duration per attempt, candidate to baseline", minimum=0
     )
     inconclusive: Literal["fail", "pass"] = option(
-        "fail", help="exit code of an inconclusive gate: that of a fail (1) or of a pass (0)"
+        "fail", help="exit code of an inconclusive gate: 1 for fail, 0 for pass"
     )
 
     @property
