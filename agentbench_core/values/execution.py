@@ -23,10 +23,11 @@ class ResourceUsage:
     cpu_sec: float | None = option(None, help="CPU time used, in seconds, across all CPUs")
     throttled_sec: float | None = option(None, help="seconds throttled by the task's `cpu_limit`")
     memory_stall_sec: float | None = option(
-        None, help="seconds in which at least one process waited for memory, by the task's limit or the machine's"
+        None,
+        help="seconds in which at least one process waited for memory because of the task's limit or the machine's",
     )
     memory_reclaims: int | None = option(
-        None, help="how often the task's `mem_limit_mb` was reached and memory was reclaimed"
+        None, help="number of times that the task's `mem_limit_mb` was reached and memory was reclaimed"
     )
     oom_kills: int | None = option(None, help="number of processes killed for lack of memory")
 
