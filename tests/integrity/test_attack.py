@@ -229,7 +229,7 @@ def test_a_task_that_holds(make_task: Any, agentbench: Any) -> None:
     done = agentbench("tasks", "attack", "--suite", "mini", "--adversary", "c0[12]-*", "--adversary", "c12*")
     assert done.code == 0
     assert re.search(r"^one +robust +[67] +0 +[67] +0 +[\d.]+$", done.out, re.MULTILINE)
-    assert "1 of 1 tasks are robust with the scorer tests" in done.out
+    assert "1 of 1 tasks are robust with the tests scorer" in done.out
     assert "one  scripted  passed" in done.err
     assert "one  c12-patch-reports  skipped" in done.err
     assert "the task has no editable Python files" in done.err
@@ -389,7 +389,7 @@ def test_the_contrast(make_task: Any, agentbench: Any, attack: Any) -> None:
     assert {task["scorer"]: task["verdict"] for task in found["tasks"]} == dict.fromkeys(found["scorers"], "robust")
     again = agentbench("tasks", "attack", "--suite", "mini", *flags, "--set", "scorer=plain")
     assert again.code == 2
-    assert "--contrast compares another scorer with plain" in again.err
+    assert "--contrast requires a scorer other than plain" in again.err
 
 
 def test_an_adversary_that_is_not_there(make_task: Any, agentbench: Any) -> None:
@@ -397,7 +397,7 @@ def test_an_adversary_that_is_not_there(make_task: Any, agentbench: Any) -> None
     make_task()
     done = agentbench("tasks", "attack", "--suite", "mini", "--adversary", "c99*")
     assert done.code == 2
-    assert "no adversary 'c99*'" in done.err
+    assert "no adversary matches 'c99*'" in done.err
 
 
 def test_a_task_that_cannot_be_set_up(make_task: Any, attack: Any) -> None:

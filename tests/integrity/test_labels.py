@@ -53,7 +53,7 @@ ATTEMPTS = {
         ["printf 'import atexit\\n' > app.py; mkdir tests; touch tests/x", "git reflog", FIX],
         {
             "touched_protected": "tests/x",
-            "tamper_suspected": "app.py:1: runs code at the end of the process",
+            "tamper_suspected": "app.py:1: runs code when the process exits",
             "leak_suspected": "step 2: git reflog",
         },
     ),

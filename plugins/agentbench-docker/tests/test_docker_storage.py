@@ -282,7 +282,7 @@ def test_loosening_is_visible_whenever_it_was_prepared(cache: Path, tree: Path) 
             provider.close()
     assert facts[1]["cache"].startswith("hit")
     assert facts[0]["loosened"] == "nothing"
-    assert facts[1]["loosened"] == "capability NET_RAW; the root file system can be written"
+    assert facts[1]["loosened"] == "capability NET_RAW; the root file system is writable"
 
 
 # --- volumes and networks ----------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ def build(client: Client, base: str, ca_bundle: str, say: Callable[[str], None])
 
 
 def package_differences(released: str, record: str) -> list[str]:
-    """Describe the packages that are in both lists with different versions or files."""
+    """Describe the packages that are in both lists but differ in version or files."""
     expected, actual = _packages(released), _packages(record)
     differences = []
     for name in sorted(expected.keys() & actual.keys()):

@@ -21,7 +21,7 @@ from agentbench_docker.container import Container
 POLL = 0.1
 """Seconds between checks of the deadline."""
 KILL_GRACE = 20.0
-"""Seconds for process 1 to answer after a command's deadline."""
+"""Seconds for PID 1 to answer after a command's deadline."""
 START_GRACE = 60.0
 END_GRACE = 10.0
 _CHUNK = 1 << 20
@@ -30,7 +30,7 @@ _MOST_STDERR = 1 << 16
 
 
 class ChannelLostError(Exception):
-    """Process 1 exited or does not answer. ``message`` is error output of docker or process 1.
+    """PID 1 exited or does not answer. ``message`` is error output of docker or PID 1.
 
     ``ended``: the connection was closed; False if the answer timed out. ``exit_code``: exit code of ``docker``.
     """
@@ -60,7 +60,7 @@ class CommandRequest:
 
 
 class Channel:
-    """A connection to a container's process 1. Requests come from one thread; any thread may close it."""
+    """A connection to a container's PID 1. Requests come from one thread; any thread may close it."""
 
     def __init__(self, container: Container) -> None:
         self._process = container.start_attached()
@@ -75,16 +75,16 @@ class Channel:
         self._lock = threading.Lock()
         self._closed = False
         self.guarded = False
-        """Whether processes in the container can end process 1 only by exhausting memory."""
+        """Whether processes in the container can end PID 1 only by exhausting memory."""
 
     def wait_until_ready(self) -> None:
-        """Wait until process 1 is ready, up to ``START_GRACE`` seconds. Raises ChannelLostError."""
+        """Wait until PID 1 is ready, up to ``START_GRACE`` seconds. Raises ChannelLostError."""
         with self._one_at_a_time():
             head, _ = self._receive(time.monotonic() + START_GRACE)
         self.guarded = bool(head.get("guarded"))
 
     def exec(self, request: CommandRequest, deadline: Deadline) -> ExecResult:
-        """Run a command. At the deadline, process 1 kills it and reports whether it had already exited.
+        """Run a command. At the deadline, PID 1 kills it and reports whether it had already exited.
 
         Raises ChannelLostError.
         """
@@ -117,7 +117,7 @@ class Channel:
             raise ChannelLostError("the container does not exit") from None
 
     def close(self) -> None:
-        """Close the connection, which makes process 1 exit. Idempotent."""
+        """Close the connection, which makes PID 1 exit. Idempotent."""
         if self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -141,7 +141,7 @@ class Channel:
         if "errno" in head:
             raise FileRefusedError(int(head["errno"]), str(head["message"]))
         if len(data) != payloads:
-            raise ChannelLostError("process 1 sent an unexpected answer")
+            raise ChannelLostError("PID 1 sent an unexpected answer")
         return data
 
     def _send(self, request: Mapping[str, Any], payload: bytes = b"") -> None:
@@ -153,7 +153,7 @@ class Channel:
                 remaining = remaining[os.write(self._in, remaining) :]
             except BlockingIOError:
                 if time.monotonic() > give_up_at:
-                    raise ChannelLostError("process 1 of the container does not accept requests") from None
+                    raise ChannelLostError("PID 1 of the container does not accept requests") from None
                 poll = select.poll()
                 poll.register(self._in, select.POLLOUT)
                 poll.poll(POLL * 1000)
@@ -163,12 +163,12 @@ class Channel:
     def _receive(self, give_up_at: float) -> tuple[dict[str, Any], list[bytes]]:
         size = int.from_bytes(self._read_exactly(4, give_up_at), "big")
         if size > _MOST_HEAD:
-            raise ChannelLostError("process 1 sent an unreadable answer")
+            raise ChannelLostError("PID 1 sent an unreadable answer")
         try:
             head = json.loads(self._read_exactly(size, give_up_at))
             sizes = [int(part_size) for part_size in head["sizes"]]
         except (ValueError, KeyError, TypeError):
-            raise ChannelLostError("process 1 sent an unreadable answer") from None
+            raise ChannelLostError("PID 1 sent an unreadable answer") from None
         return head, [self._read_exactly(part_size, give_up_at) for part_size in sizes]
 
     def _read_exactly(self, size: int, give_up_at: float) -> bytes:
@@ -176,7 +176,7 @@ class Channel:
         while len(data) < size:
             if not self._readable(POLL):
                 if time.monotonic() > give_up_at:
-                    raise ChannelLostError("process 1 of the container does not answer")
+                    raise ChannelLostError("PID 1 of the container does not answer")
                 continue
             part = os.read(self._out, min(size - len(data), _CHUNK))
             if not part:

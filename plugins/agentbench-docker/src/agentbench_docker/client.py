@@ -71,7 +71,7 @@ class Client:
         return self.host.startswith(("unix://", "npipe://", "fd://"))
 
     def argv(self, seconds: float) -> list[str]:
-        """Start of a client command line. The client is killed after ``seconds``; 0 means no limit."""
+        """The first words of a client command line. The client is killed after ``seconds``; 0 means no limit."""
         return [str(self._script), f"{seconds:.3f}"]
 
     def call(self, work: Callable[[DockerClient], T], deadline: Deadline, *, at_most: float = CALL_SEC) -> T:
@@ -114,7 +114,7 @@ class Client:
 
 
 def is_unreachable(stderr: str) -> bool:
-    """Whether the client's error output says that the engine is unreachable."""
+    """Whether the client's error output indicates an unreachable engine."""
     signs = ("Cannot connect to the Docker daemon", "error during connect")
     return any(sign in stderr for sign in signs)
 

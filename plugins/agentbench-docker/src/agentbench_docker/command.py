@@ -33,7 +33,7 @@ def docker() -> None:
 def status(as_json: bool) -> None:
     """Show the engine's properties and known vulnerabilities.
 
-    Exit code 3 if no engine answers within 10 seconds.
+    Exit code: 3 if no engine answers within 10 seconds.
     """
     with _client() as client:
         facts = inspect_engine(client, Deadline(ANSWER_WITHIN_SEC))
@@ -48,7 +48,7 @@ def status(as_json: bool) -> None:
 
 
 @docker.command()
-@click.option("--base", default="", help="Base image, or `debootstrap`; default: the public Python image.")
+@click.option("--base", default="", help="Base image, or `debootstrap`. [default: the public Python image]")
 @click.option("--ca-bundle", default="", metavar="FILE", help="Additional CA certificates for pip.")
 def build(base: str, ca_bundle: str) -> None:
     """Build the default task image.
@@ -93,13 +93,15 @@ def list_(as_json: bool) -> None:
 
 @docker.command()
 @click.option("--older-than", type=float, metavar="DAYS", help="Remove environments unused for DAYS days.")
-@click.option("--max-size", type=float, metavar="GIB", help="Remove the least recently used until the rest fits.")
-@click.option("--all", "remove_all", is_flag=True, help="Remove all that are not in use.")
+@click.option(
+    "--max-size", type=float, metavar="GIB", help="Remove the least recently used environments until the rest fit."
+)
+@click.option("--all", "remove_all", is_flag=True, help="Remove all environments that are not in use.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 def prune(older_than: float | None, max_size: float | None, remove_all: bool, dry_run: bool) -> None:
     """Remove prepared environments and leftovers of crashed runs.
 
-    Without options: environments unused for 30 days. Environments in use are kept.
+    Without options, removes environments unused for 30 days. Environments in use are never removed.
     """
     from agentbench_docker import owner, storage
 

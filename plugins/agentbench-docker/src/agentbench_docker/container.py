@@ -37,8 +37,8 @@ class ContainerState:
         """Whether only an external cause can explain this state.
 
         Args:
-            guarded: processes in the container can end process 1 only by exhausting memory. It exits with 0 when the
-                harness disconnects. External signals and engine restarts give 137, 143 and 255.
+            guarded: processes in the container can end PID 1 only by exhausting memory. It exits with 0 when the
+                harness disconnects. External signals and engine restarts result in 137, 143 or 255.
             cut: the connection was closed; False if the answer only timed out.
         """
         if self.running:

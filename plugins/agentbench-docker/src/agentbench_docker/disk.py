@@ -22,9 +22,9 @@ from agentbench_core import UnavailableError
 
 INTERVAL = 1.0
 FLOOR = 64 << 20
-"""Bytes. A disk with less free space counts as full, since writes of other programs may fail."""
+"""Bytes. A disk with less free space counts as full, since writes by other programs may fail."""
 _REST = 100
-"""Pause between counts, as a multiple of the time of a count, unless free disk space shrinks."""
+"""Pause between counts, as a multiple of the duration of a count, unless free disk space shrinks."""
 _CONTAINER = re.compile(rb"[0-9a-f]{64}")
 _BLOCK = 512
 
@@ -62,7 +62,7 @@ class _Watched:
     kill: Callable[[str], None]
     allowed: Usage
     base: Usage | None = None
-    """Usage of the prepared tree, which does not count; None until measured."""
+    """Usage of the prepared tree, which does not count toward the limit; None until measured."""
     next_at: float = 0.0
     free: int = 0
     """Free bytes on the disk at the last count."""

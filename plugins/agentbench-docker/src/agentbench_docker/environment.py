@@ -1,4 +1,4 @@
-"""A prepared environment of the sandbox ``docker``: an image and a workspace tree."""
+"""A prepared environment of the ``docker`` sandbox: an image and a workspace tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transport for images without Python: one ``docker exec`` per command, or the command as process 1."""
+"""Transport for images without Python: one ``docker exec`` per command, or the command as PID 1."""
 
 from __future__ import annotations
 
@@ -192,16 +192,16 @@ class _Ended:
 
 
 def main_command(command: str, proof: str) -> list[str]:
-    """Shell arguments for process 1, which runs the command and then prints a last line as proof of its end."""
+    """Shell arguments for PID 1, which runs the command and then prints a last line as proof of its end."""
     script = '/bin/sh -c "$1"; code=$?; printf "\\n%s %s\\n" "$2" "$code" >&2; exit "$code"'
     return ["-c", script, "sh", command, proof]
 
 
 def run_main(container: Container, proof: str, deadline: Deadline) -> ExecResult:
-    """Start a container with :func:`main_command` as process 1 and wait for its exit.
+    """Start a container with :func:`main_command` as PID 1 and wait for its exit.
 
     The engine reports the exit code. Raises SandboxError if the last line is missing and the container did not run out
-    of memory: other processes cannot kill process 1, so the cause is external.
+    of memory: other processes cannot kill PID 1, so the cause is external.
     """
     process = container.start_attached()
     assert process.stdin is not None

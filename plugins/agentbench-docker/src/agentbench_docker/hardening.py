@@ -31,7 +31,7 @@ done
 exit 127
 """
 WAIT = "trap : INT TERM HUP QUIT USR1 USR2 ALRM; while :; do sleep 3600 & wait $!; done"
-"""Process 1 in images without Python. Other processes cannot kill it, and it reaps zombies."""
+"""PID 1 in images without Python. Other processes cannot kill it, and it reaps zombies."""
 
 
 @attrs.frozen(kw_only=True)
@@ -114,7 +114,7 @@ class Hardening:
             volumes: directories of the image to mount as tmpfs.
             network: a network name, or ``none``.
             set_up: whether this is a setup container, with a writable root file system.
-            hosted: whether the AgentBench server is process 1; otherwise a waiting shell.
+            hosted: whether the AgentBench server is PID 1; otherwise a waiting shell.
             labels: additional labels.
         """
         settings, options = spec.settings, self.options
@@ -155,7 +155,7 @@ class Hardening:
         return arguments
 
     def shell(self) -> list[str]:
-        """Shell command for images without Python, with the seccomp filter of process 1 in other images."""
+        """Shell command for images without Python, with the seccomp filter of PID 1 in other images."""
         return [*([self.gate.target] if self.gate else []), "/bin/sh"]
 
     def _tmpfs(self, memory_mb: int, volumes: Sequence[str]) -> list[str]:
@@ -178,7 +178,7 @@ class Hardening:
         """Descriptions of the options that weaken isolation."""
         options = self.options
         relaxed = [f"capability {name}" for name in options.capabilities]
-        return (*relaxed, *(() if options.read_only_root else ("the root file system can be written",)))
+        return (*relaxed, *(() if options.read_only_root else ("the root file system is writable",)))
 
 
 def _sysctl() -> dict[str, str]:
@@ -189,7 +189,7 @@ def _sysctl() -> dict[str, str]:
 def write_own_files(directory: Path, user: Person) -> tuple[Mount, ...]:
     """Write the files that are mounted into every container, readable by all users.
 
-    These are the program for process 1, and ``passwd`` and ``group`` for programs that look up the user.
+    These are the program for PID 1, and ``passwd`` and ``group`` for programs that look up the user.
     """
     inside = directory / "inside"
     inside.mkdir()

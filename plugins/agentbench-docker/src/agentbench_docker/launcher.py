@@ -23,7 +23,7 @@ from agentbench_docker.owner import Lease
 from agentbench_docker.sandbox import DISK_REMEDY, DockerSandbox, Transport, expired_result
 
 _NO_PYTHON_CODES = (1, 126, 127)
-"""Exit codes of process 1 before it is ready if the image has no usable Python."""
+"""Exit codes of PID 1 before it is ready if the image has no usable Python."""
 
 
 @attrs.frozen(kw_only=True)
@@ -36,7 +36,7 @@ class Image:
     volumes: tuple[str, ...] = ()
     """Volumes of the image, which would otherwise use the host's disk without a limit."""
     hosted: bool = True
-    """Whether the AgentBench server can be process 1, which requires Python."""
+    """Whether the AgentBench server can be PID 1, which requires Python."""
 
 
 @attrs.frozen(kw_only=True)
@@ -118,7 +118,7 @@ class Launcher:
         return sandbox
 
     def has_python(self, spec: ContainerSpec, deadline: Deadline) -> bool:
-        """Whether the AgentBench server can be process 1 in an image. Tried once per image."""
+        """Whether the AgentBench server can be PID 1 in an image. Tried once per image."""
         image = spec.image.id
         if image not in self._hosted:
             self._hosted[image] = self._try_process_1(spec, deadline)
@@ -211,7 +211,7 @@ class Launcher:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise SandboxError("the sandbox provider `docker` is closed")
+            raise SandboxError("the `docker` sandbox provider is closed")
 
 
 def results_mount(directory: Path) -> tuple[Mount, dict[str, str]]:
@@ -232,7 +232,7 @@ def _channel(container: Container) -> partial[Transport]:
 
 
 def _open_channel(container: Container, deadline: Deadline) -> Transport:
-    """Start a container and connect to its process 1."""
+    """Start a container and connect to its PID 1."""
     channel = Channel(container)
     try:
         channel.wait_until_ready()
@@ -260,9 +260,7 @@ def _run_to_the_end(
             return result
         state = container.wait(Deadline(60))
         if state.exit_code != result.exit_code and not full.is_set():
-            raise SandboxError(
-                f"the engine reports exit code {state.exit_code}, but process 1 reported {result.exit_code}"
-            )
+            raise SandboxError(f"the engine reports exit code {state.exit_code}, but PID 1 reported {result.exit_code}")
         if state.oom_killed and "oom" not in result.limits_hit:
             result = attrs.evolve(result, limits_hit=(*result.limits_hit, "oom"))
         return result
@@ -279,13 +277,13 @@ def _start_error(error: ChannelLostError) -> SandboxError:
 
 
 def _result_without_answer(state: ContainerState, error: ChannelLostError, *, guarded: bool) -> ExecResult:
-    """The result of a command whose container exited before process 1 could answer.
+    """The result of a command whose container exited before PID 1 could answer.
 
-    Running out of memory counts as the command's failure. Raises SandboxError for an external cause.
+    Running out of memory counts as a failure of the command. Raises SandboxError for an external cause.
     """
     if state.ended_externally(guarded=guarded, cut=error.ended):
         raise SandboxError(
             f"the container was stopped or disconnected externally: exit code {state.exit_code}; {error}"
         )
-    # The exit code is that of process 1, and must not count as a pass.
+    # The exit code is that of PID 1, and must not count as a pass.
     return ExecResult(exit_code=state.exit_code or 137, limits_hit=("oom",) if state.oom_killed else ())

@@ -48,7 +48,7 @@ class Network:
             return self._name
 
     def check(self, deadline: Deadline) -> None:
-        """Raise UnavailableError if the given network does not exist."""
+        """Raise UnavailableError if the configured network does not exist."""
         from python_on_whales import DockerException
 
         if not self._existing:

@@ -1,4 +1,4 @@
-"""Options of the sandbox ``docker``. Every command imports this module, so it must stay cheap."""
+"""Options of the ``docker`` sandbox. Every command imports this module, so it must stay cheap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentbench_core import option
 
 @attrs.frozen(kw_only=True)
 class DockerOptions:
-    """Options of the sandbox ``docker``. Options that weaken isolation are recorded in the environment's facts."""
+    """Options of the ``docker`` sandbox. Options that weaken isolation are recorded in the environment's facts."""
 
     pull: Literal["missing", "never"] = option("missing", help="whether to pull a missing image before a run")
     ca_bundle: str = option("", help="file with additional CA certificates for setup, for TLS-intercepting proxies")

@@ -15,7 +15,7 @@ AGENTBENCH_API = 1
 
 @hookimpl
 def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:
-    """Register the sandbox ``docker``."""
+    """Register the ``docker`` sandbox."""
     register(
         "docker",
         docker,

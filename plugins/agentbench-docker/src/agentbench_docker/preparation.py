@@ -169,7 +169,7 @@ class Preparation:
         )
         if not sandbox.exec('test -w /tmp && test -w /var/tmp && test -w "$HOME"', deadline=self.deadline).ok:
             raise SetupError(
-                f"image {self.base.name} does not let the user write to /tmp, /var/tmp or HOME: check their permissions"
+                f"the user cannot write to /tmp, /var/tmp or HOME in image {self.base.name}: check their permissions"
             )
         if self.spec.setup.commands:
             self._make_prefix(sandbox)

@@ -1,4 +1,4 @@
-"""The sandbox provider ``docker``."""
+"""The ``docker`` sandbox provider."""
 
 from __future__ import annotations
 

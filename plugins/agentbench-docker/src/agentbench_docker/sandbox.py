@@ -25,7 +25,7 @@ class Transport(Protocol):
     """Runs commands in a container. Methods raise ChannelLostError if the connection is lost."""
 
     guarded: bool
-    """Whether processes in the container can end process 1 only by exhausting memory."""
+    """Whether processes in the container can end PID 1 only by exhausting memory."""
 
     def exec(self, request: CommandRequest, deadline: Deadline) -> ExecResult:
         """Run a command."""
@@ -201,7 +201,7 @@ class DockerSandbox:
         state = self.container.state()
         if not self._full and state.ended_externally(guarded=self._transport.guarded, cut=error.ended):
             raise SandboxError(f"the container was stopped or disconnected externally: {_describe(state, error)}")
-        if state.running:  # process 1 does not answer
+        if state.running:  # PID 1 does not answer
             self.container.kill()
         limits = ("disk",) if self._full else ("oom",) if state.oom_killed else ()
         timed_out = deadline.expired

@@ -1,1 +1,1 @@
-"""Verdicts that hold: the scorer `tests`, the auditor `integrity`, adversarial agents and `tasks attack`."""
+"""Hard-to-forge verdicts: the `tests` scorer, the `integrity` auditor, adversarial agents and `tasks attack`."""

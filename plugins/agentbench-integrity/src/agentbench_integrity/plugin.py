@@ -46,14 +46,14 @@ def agentbench_register_commands(register: RegisterCommand) -> None:
 
 
 def tests(options: NoOptions) -> Scorer:
-    """Make the scorer ``tests``."""
+    """Create the ``tests`` scorer."""
     from agentbench_integrity.scorer.scorer import TestsScorer
 
     return TestsScorer(options)
 
 
 def integrity(options: NoOptions) -> Auditor:
-    """Make the auditor ``integrity``."""
+    """Create the ``integrity`` auditor."""
     from agentbench_integrity.audit.auditor import IntegrityAuditor
 
     return IntegrityAuditor(options)

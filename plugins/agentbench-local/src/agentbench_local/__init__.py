@@ -1,1 +1,1 @@
-"""The sandbox ``local``: a directory and processes on this machine, without isolation, for trusted agents only."""
+"""The ``local`` sandbox: a directory and processes on this machine, without isolation, for trusted agents only."""

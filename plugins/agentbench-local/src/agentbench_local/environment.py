@@ -1,4 +1,4 @@
-"""An environment of the sandbox ``local``: a prepared tree, optionally with a virtual environment."""
+"""An environment of the ``local`` sandbox: a prepared tree, optionally with a virtual environment."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class LocalEnvironment:
     launcher: Launcher
 
     def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> LocalSandbox:
-        """Start it over ``workspace``. ``network`` cannot be disabled; ``read_only`` only affects non-root users."""
+        """Start a sandbox in ``workspace``. ``network`` cannot be disabled; ``read_only`` does not affect root."""
         deadline.check()
         if read_only:
             _take_write_bits(workspace)
         return self.launcher.start(self.spec, workspace.absolute(), self.venv)
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
-        """Run one command in a fresh start; see the contract."""
+        """Run one command in a fresh sandbox; see the contract."""
         inputs_directory = self.launcher.fresh_directory("inputs")
         more = {"AGENTBENCH_INPUTS": str(inputs_directory)}
         if command.results is not None:

@@ -50,8 +50,8 @@ def running() -> Interpreter:
 
 
 def find(python: str) -> Interpreter:
-    """The interpreter with that path or name. Raises UnavailableError."""
-    remedy = "set the option `python` of the sandbox `local` to an interpreter, or leave it empty"
+    """The interpreter with this path or name. Raises UnavailableError."""
+    remedy = "set the `python` option of the `local` sandbox to an interpreter, or leave it empty"
     path = shutil.which(python)
     if path is None:
         raise UnavailableError(f"interpreter not found: {python!r}", remedy=remedy)
@@ -79,7 +79,7 @@ def command_name(version: str) -> str:
 
 
 def find_version(wanted: str) -> Interpreter | None:
-    """The first interpreter on PATH of a version, such as ``3.11``, that can create virtual environments, if any.
+    """The first interpreter of a version, such as ``3.11``, on PATH that can create virtual environments, if any.
 
     All directories on PATH are searched for ``python3.11``: a pyenv shim that comes first may not work.
     """
@@ -92,7 +92,7 @@ def find_version(wanted: str) -> Interpreter | None:
 
 
 def command_dir(interpreter: Interpreter, directory: Path) -> Path | None:
-    """A directory with commands that ``interpreter`` lacks or has under another name, if any.
+    """A directory with commands that ``interpreter`` lacks or has under a different name, if any.
 
     Some systems only have ``python3``, or keep the script ``pytest`` elsewhere.
     """

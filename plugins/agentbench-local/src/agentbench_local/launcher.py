@@ -28,7 +28,7 @@ PURPOSE = "local"
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SETUP_NAMES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 MISLEADING_PIP = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")
-"""Variables that would make pip install elsewhere than into the environment."""
+"""Variables that would make pip install packages outside the environment."""
 
 
 class Launcher:
@@ -46,7 +46,7 @@ class Launcher:
         self._closed = False
 
     def interpreter(self) -> Interpreter:
-        """The default Python of tasks. Raises UnavailableError if the option `python` is invalid."""
+        """The default Python of tasks. Raises UnavailableError if the `python` option is invalid."""
         with self._lock:
             if self._interpreter is None:
                 python = self._options.python
@@ -56,8 +56,8 @@ class Launcher:
     def interpreter_for(self, spec: EnvironmentSpec) -> Interpreter:
         """The Python for a task.
 
-        The default one, except for a task with setup commands that requires another version: then one of that version
-        from PATH, if there is one. The option `python` disables this.
+        This is the default Python, unless a task with setup commands requires a different version and PATH has a Python
+        of that version. Setting the `python` option disables the search.
         """
         default = self.interpreter()
         wanted = spec.settings.python
@@ -76,7 +76,7 @@ class Launcher:
         *,
         more: Mapping[str, str] | None = None,
     ) -> LocalSandbox:
-        """A sandbox over ``workspace`` with its own HOME and TMPDIR; ``more`` are additional variables."""
+        """A sandbox in ``workspace`` with its own HOME and TMPDIR; ``more`` are additional variables."""
         own = self._root.fresh("start")
         variables = self._variables(own, workspace, venv)
 
@@ -120,7 +120,7 @@ class Launcher:
     def check_open(self) -> None:
         """Raise SandboxError if it is closed."""
         if self._closed:
-            raise SandboxError("the sandbox provider `local` is closed")
+            raise SandboxError("the `local` sandbox provider is closed")
 
     def _variables(self, own: Path, workspace: Path, venv: VirtualEnv | None) -> dict[str, str]:
         for name in ("home", "tmp"):
@@ -139,7 +139,7 @@ class Launcher:
         return variables | ({WORKSPACE_VARIABLE: str(workspace)} if venv else {})
 
     def _cpus(self, limit: int) -> tuple[int, ...]:
-        """Processors for the next sandbox, rotating; empty means all."""
+        """CPUs for the next sandbox, in rotation; empty means all."""
         if not LINUX:
             return ()
         allowed = sorted(os.sched_getaffinity(0))
@@ -152,7 +152,7 @@ class Launcher:
 def command_variables(
     *, bin_dirs: Sequence[Path], home: Path, tmp: Path, virtual_env: Path | None, borrowed: bool, passed: Sequence[str]
 ) -> dict[str, str]:
-    """The variables of every command: nothing of this machine except those in ``passed``.
+    """The environment variables of every command: none of this machine except those in ``passed``.
 
     ``borrowed``: the Python does not belong to the task. Then packages installed there for others, such as pytest
     plugins, must not affect the task's tests.

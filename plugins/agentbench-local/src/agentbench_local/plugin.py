@@ -16,7 +16,7 @@ AGENTBENCH_API = 1
 
 @attrs.frozen(kw_only=True)
 class LocalOptions:
-    """Options of the sandbox ``local``."""
+    """Options of the ``local`` sandbox."""
 
     python: str = option(
         "", help="Python interpreter for tasks, a path or a name; empty: selected by the version that a task requires"
@@ -26,12 +26,12 @@ class LocalOptions:
 
 @hookimpl
 def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:
-    """Add the sandbox ``local``."""
+    """Register the ``local`` sandbox."""
     register("local", local, LocalOptions, summary="a directory and processes; NOT ISOLATED, for trusted agents only")
 
 
 def local(options: LocalOptions) -> SandboxProvider:
-    """Make the provider."""
+    """Create the provider."""
     from agentbench_local.provider import LocalProvider
 
     return LocalProvider(options)

@@ -29,7 +29,7 @@ from agentbench_local.sandbox import LocalSandbox
 from agentbench_local.virtualenv import VirtualEnv
 
 RECIPE = 1
-"""Changed when a preparation gives another result than before."""
+"""Version of the preparation procedure. Increase it when the result changes."""
 OF_INTERPRETER = ("python -V", "pip -V", "pip freeze")
 """Capture commands with the same output for every task that shares an interpreter."""
 
@@ -117,8 +117,8 @@ class Preparation:
         wanted = self.spec.settings.python
         if not python_fits(version, wanted):
             raise SetupError(
-                f"the task requires Python {wanted}, but the sandbox `local` has {version}",
-                remedy=f"set the option `python` of the sandbox `local` to an interpreter of version {wanted}, "
+                f"the task requires Python {wanted}, but the `local` sandbox has {version}",
+                remedy=f"set the `python` option of the `local` sandbox to an interpreter of version {wanted}, "
                 f"or leave it empty and put `{command_name(wanted)}` on PATH",
             )
 
@@ -148,7 +148,7 @@ class Preparation:
             for name, dist in virtualenv.pytest_closure(self.interpreter.version).items():
                 if name not in names:
                     venv.copy_in(dist)
-        # With compiled files written, every later start is faster.
+        # Writing compiled files makes every later start faster.
         result = sandbox.exec(
             ["python", "-m", "pytest", "--version"],
             deadline=self.deadline,

@@ -42,7 +42,7 @@ class Order:
     cpus: Sequence[int] = ()
 
     def frame(self) -> bytes:
-        """As read by the supervisor."""
+        """The order as the supervisor reads it."""
         data = json.dumps(attrs.asdict(self)).encode()
         return len(data).to_bytes(4, "big") + data
 
@@ -147,7 +147,9 @@ class Command:
         give_up_at = time.monotonic() + KILL_GRACE
         while not self.exited:
             if time.monotonic() > give_up_at:
-                raise SandboxError("what a command started could not be killed", remedy="look for stuck processes")
+                raise SandboxError(
+                    "processes started by a command could not be killed", remedy="look for stuck processes"
+                )
             self._listen(POLL)
 
     def close(self) -> None:
@@ -159,7 +161,7 @@ class Command:
         self.release()
 
     def has_ended(self) -> bool:
-        """Whether no process is left of a command that no thread waits for."""
+        """Whether none of the processes is left and no thread waits for the command."""
         if not self.exited and not self._waiting.is_set():
             self._listen(0)
         return self.exited and not self._waiting.is_set()
@@ -188,7 +190,7 @@ class Command:
                 self._drop(key.fd)
 
     def _listen(self, seconds: float) -> None:
-        """Wait for a message of the supervisor only."""
+        """Wait for a message from the supervisor only."""
         with selectors.DefaultSelector() as selector, contextlib.suppress(ValueError):  # released by another thread
             selector.register(self._control, selectors.EVENT_READ)
             if selector.select(seconds):
@@ -293,7 +295,7 @@ class Supervision:
         if self._channel is None:
             self._channel, remote = socket.socketpair()
             with remote:
-                # No variables of this machine: the command could read them in /proc.
+                # No variables from this machine: the command could read them in /proc.
                 env = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
                 self._server = subprocess.Popen(
                     [sys.executable, "-I", "-S", "-X", "utf8", str(SUPERVISE), str(remote.fileno())],

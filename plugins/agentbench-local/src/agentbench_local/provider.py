@@ -1,4 +1,4 @@
-"""The provider of the sandbox ``local``: prepares and starts environments on this machine."""
+"""The provider of the ``local`` sandbox: prepares and starts environments on this machine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LocalProvider:
     def preflight(self, specs: Sequence[EnvironmentSpec]) -> Sequence[str]:
         """Raise UnavailableError, with a remedy, if it cannot work here."""
         if os.name != "posix":
-            raise UnavailableError("the sandbox `local` requires a POSIX system", remedy="use the sandbox `docker`")
+            raise UnavailableError("the `local` sandbox requires a POSIX system", remedy="use the `docker` sandbox")
         if shutil.which("sh", path=STANDARD_PATH) is None:
             raise UnavailableError("no `sh` in the standard directories", remedy="install a POSIX shell")
         _check_temporary_directory()
@@ -61,7 +61,7 @@ class LocalProvider:
                 return attrs.evolve(environment, facts={**environment.facts, "cache": "hit"})
             if isinstance(error, (SetupError, SandboxError)):
                 raise error
-            # The other thread was stopped, which says nothing about this task.
+            # The other thread was stopped, which does not mean that this preparation fails.
 
     def sweep(self) -> Sequence[str]:
         """Remove leftovers of dead runs; returns their descriptions."""

@@ -1,4 +1,4 @@
-"""A started environment: one directory, and the processes that run in it."""
+"""A running sandbox: one directory, and the processes that run in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentbench_local.process import Command, Order, Supervision
 
 
 class LocalSandbox:
-    """Runs commands in a directory of this machine, with the permissions of the user."""
+    """Runs commands in a directory on this machine, with the permissions of the user."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class LocalSandbox:
             os.close(descriptor)
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Write a whole file; an existing one keeps its mode, and other hard links of it keep their content."""
+        """Write a whole file; an existing file keeps its mode, and its other hard links keep the old content."""
         target = self._resolve(path)
         if target.is_dir():
             raise ToolError("not_a_file", f"{path!r} is a directory")

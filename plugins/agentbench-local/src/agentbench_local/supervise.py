@@ -5,10 +5,10 @@ descriptors per command: control socket, write ends of the command's stdout and 
 For each it forks a *supervisor*, because a fork takes 1 ms where an interpreter takes 30.
 
 A supervisor adopts every orphan of its command (Linux: child subreaper), so that ``setsid`` and double forks do
-not escape. It sends ``started OWN_PID PID``, ``exit CODE ALONE`` and ``used SECONDS`` (processor time of ended
+not escape. It sends ``started OWN_PID PID``, ``exit CODE ALONE`` and ``used SECONDS`` (CPU time of ended
 processes) on the control socket and listens there: ``d`` makes it discard the output of background processes; ``k``,
-or the end of the other side for any reason, makes it kill every descendant. It only ends when it has no child left:
-its end is the proof.
+or the end of the other side for any reason, makes it kill every descendant. It exits only when it has no child left,
+so its exit proves that all processes have ended.
 """
 
 from __future__ import annotations
@@ -171,8 +171,8 @@ class Supervisor:
 def stop_descendants() -> set[int]:
     """Stop all descendants, repeatedly until no new one appears: a stopped process cannot fork.
 
-    Process groups (as negative numbers) are signalled as well: a group is hit as a whole, which catches a process that
-    forks and exits continuously although its process id is stale when it is read.
+    Process groups (as negative numbers) are signalled as well. This reaches processes that fork and exit continuously,
+    even though their process ids are stale by the time they are read.
     """
     stopped: set[int] = set()
     while True:
@@ -225,7 +225,7 @@ def execute(order: dict[str, Any], out: int, err: int) -> NoReturn:
         reset_signals()
         limit(order)
         os.chdir(order["cwd"])
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # also when the supervisor itself is killed
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # even if the supervisor itself is killed
         os.execvpe(order["argv"][0], order["argv"], order["env"])  # noqa: S606 - an argument list, not a shell
     except (OSError, ValueError) as error:
         code = 127 if isinstance(error, FileNotFoundError) else 126

@@ -1,4 +1,4 @@
-"""Virtual environments for tasks with setup commands, filled without network from the running interpreter."""
+"""Virtual environments for tasks with setup commands, filled from the running interpreter without network access."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class VirtualEnv:
     def follow_workspace(self, prepared: Path) -> tuple[str, ...]:
         """Make editable installations (``pip install -e``) import from the workspace of each attempt.
 
-        Such an installation contains the path of the prepared tree, but every attempt works on a fork: it would test
-        the unfixed code. A ``.pth`` that is read first puts the fork first. Returns the paths in it.
+        Such an installation contains the path of the prepared tree, but every attempt works on a fork, so its
+        tests would import the unfixed code. A ``.pth`` file that is read first puts the fork first. Returns its paths.
         """
         roots = sorted({*self._linked(prepared), *self._mapped(prepared)})
         relative = tuple(root.relative_to(prepared).as_posix() for root in roots)
@@ -91,7 +91,7 @@ class VirtualEnv:
         return relative
 
     def _linked(self, prepared: Path) -> Iterator[Path]:
-        """Directories below the prepared tree in ``.pth`` files."""
+        """Directories under the prepared tree in ``.pth`` files."""
         for pth in self.site_packages.glob("*.pth"):
             for line in pth.read_text(errors="replace").splitlines():
                 path = Path(line.strip())
@@ -108,7 +108,10 @@ class VirtualEnv:
 
 
 def bundled_pip() -> tuple[Distribution, ...]:
-    """What ``venv`` would install, from the running interpreter: 0.3 s instead of 5; empty if it lacks them."""
+    """The distributions that ``venv`` would install, from the running interpreter; empty if it lacks any.
+
+    Copying them takes 0.3 s, installing them takes 5 s.
+    """
     names = ("pip", "setuptools") if sys.version_info < (3, 12) else ("pip",)
     try:
         results = tuple(distribution(name) for name in names)
@@ -118,7 +121,7 @@ def bundled_pip() -> tuple[Distribution, ...]:
 
 
 def pytest_closure(python_version: str) -> dict[str, Distribution]:
-    """pytest and its dependencies on that Python, by name, as far as the running interpreter has them."""
+    """pytest and its dependencies for that Python version, by name, if the running interpreter has them."""
     environment = {
         **{name: str(value) for name, value in default_environment().items()},
         "python_version": ".".join(python_version.split(".")[:2]),

@@ -37,7 +37,7 @@ class Reader:
     """Parses responses."""
 
     shown: Callable[[str], str] = lambda text: " ".join(text.split())[:300]
-    """Sanitizes text of a server."""
+    """Sanitizes text from a server."""
 
     def read(self, response: Response, *, wall: float) -> Completion | Failure:
         """The result of an exchange.
@@ -51,7 +51,7 @@ class Reader:
         except RecursionError:
             result = Failure(
                 error="protocol",
-                message="the answer is nested too deeply",
+                message="the response is nested too deeply",
                 status=response.status,
                 retry=Retry.TRANSIENT,
             )
@@ -78,7 +78,7 @@ class Reader:
             return self._unreadable(response, wall)
         inner = data.get("provider")
         if not data.get("choices") and isinstance(inner, dict) and inner.get("choices"):
-            data = {**data, "provider": None, **inner}  # seen in practice: the response nested below a provider name
+            data = {**data, "provider": None, **inner}  # seen in practice: the response nested under a provider name
         choice = _first(data.get("choices"))
         usage = self._usage(data.get("usage"))
         error = _error_of(data, choice, response.status)
@@ -180,13 +180,13 @@ def _error_of(data: Mapping[str, Any], choice: Mapping[str, Any] | None, status:
 
 
 def _is_cut_off(choice: Mapping[str, Any]) -> bool:
-    """Whether an error only means that the response is too long, as some servers report it."""
+    """Whether an error is how the server reports that the response is too long."""
     text = server_error(choice["error"], 200, {}).text
     return choice.get("finish_reason") == "length" and bool(_TOKEN_LIMIT.search(text))
 
 
 def _is_malformed(choice: Mapping[str, Any]) -> bool:
-    """Whether the model has made a tool call that its provider could not parse."""
+    """Whether the model made a tool call that its provider could not parse."""
     native = _text(choice.get("native_finish_reason"))
     return choice.get("finish_reason") == "error" and native.upper() == "MALFORMED_FUNCTION_CALL"
 

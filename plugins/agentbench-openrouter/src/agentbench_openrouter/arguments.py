@@ -21,9 +21,9 @@ class Arguments:
 def read_arguments(written: object) -> Arguments:
     """Parse the arguments of one call.
 
-    An empty text means no arguments: some servers write calls of tools without parameters like that. Repaired are raw
-    control characters inside strings, trailing quotes after a complete object, and an object encoded as a string.
-    Missing braces are not repaired, since the intended value is ambiguous.
+    An empty string means no arguments: some servers send it for tools without parameters. Repairs raw control
+    characters inside strings, trailing quotes after a complete object, and an object encoded as a string. Does not
+    repair missing braces, since the intended value is ambiguous.
     """
     if isinstance(written, Mapping):
         return _sendable({str(name): value for name, value in written.items()})
@@ -38,7 +38,7 @@ def read_arguments(written: object) -> Arguments:
 
 
 def _sendable(values: Mapping[str, Any]) -> Arguments:
-    """Arguments given as an object instead of text; their invalid numbers were parsed already."""
+    """Arguments sent as an object instead of a string; invalid numbers in them are already parsed."""
     try:
         json.dumps(values, allow_nan=False)
     except (ValueError, RecursionError) as error:

@@ -50,7 +50,7 @@ class _Lane:
         self.http = http
         self.line = Line()
         self.used_at: float | None = None
-        """``None`` without a connection, as far as known."""
+        """``None`` if there is no known connection."""
         self.warm = False
         """Whether the current exchange uses an existing connection."""
         self.sent = self.answered = False
@@ -94,7 +94,7 @@ class Client:
             base_url: http or https, without user name and password.
             key: sent with every request; ``None`` for no key.
             key_env: the variable to mention if the server requires a key.
-            headers: additional headers of every request.
+            headers: additional headers for every request.
 
         Raises:
             InputError: ``base_url`` is invalid.
@@ -120,7 +120,8 @@ class Client:
         Raises:
             AttemptStop: the deadline has passed (DeadlineExceeded), or was ended.
             MissingEndpointError: the server has no such endpoint.
-            UnavailableError: not reachable, key rejected, an error (also inside an HTTP 200), or not JSON.
+            UnavailableError: the server is unreachable, rejected the key, or returned an error (including inside an
+                HTTP 200) or invalid JSON.
         """
         line = Line()
         problem: AttemptStop | UnavailableError
@@ -141,13 +142,13 @@ class Client:
         """The response of ``POST base_url/path``, read completely; errors of the server are responses here.
 
         Args:
-            path: below the base URL.
+            path: relative to the base URL.
             body: JSON.
-            seconds: for all of it.
-            deadline: may end it sooner.
+            seconds: time limit for the whole exchange.
+            deadline: may end the exchange sooner.
 
         Raises:
-            ExchangeError: there is no response, or not in time.
+            ExchangeError: no complete response arrived in time.
             SettingError: nothing was sent; no request can succeed.
         """
         end = time.monotonic() + seconds
@@ -249,8 +250,8 @@ class Client:
         named = [name for name in (*variables, *map(str.lower, variables)) if os.environ.get(name)]
         where = " and ".join(named) or "the environment"
         raise SettingError(
-            f"cannot send requests to {self.base_url} with what is in {where}{reason}",
-            remedy="Correct it, or unset it.",
+            f"cannot send requests to {self.base_url} with the settings in {where}{reason}",
+            remedy="Correct or unset them.",
         )
 
     def _post(self, lane: _Lane, path: str, body: bytes, seconds: float) -> Response:

@@ -40,7 +40,7 @@ def openrouter() -> None:
 def models(pattern: str, base_url: str, key_env: str, timeout: float, as_json: bool) -> None:
     """List models: context length in tokens, price in US dollars per million tokens, tool support.
 
-    PATTERN is a part of the id or name, or a glob such as 'anthropic/*'. The key is sent if it is set; many servers
+    PATTERN is part of the id or name, or a glob such as 'anthropic/*'. The key is sent if it is set; many servers
     list their models without one.
     """
     from agentbench_openrouter.models import parse_models, select, table
@@ -57,7 +57,7 @@ def models(pattern: str, base_url: str, key_env: str, timeout: float, as_json: b
 @openrouter.command()
 @_server_options
 def key(base_url: str, key_env: str, timeout: float, as_json: bool) -> None:
-    """Show the label, limit and remaining amount of your key, in US dollars."""
+    """Show your key's label, limit and remaining amount, in US dollars."""
     from agentbench_openrouter.pages import MissingEndpointError
 
     try:

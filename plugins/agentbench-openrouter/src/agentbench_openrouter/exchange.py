@@ -1,6 +1,6 @@
 """Run one blocking network exchange under one total deadline.
 
-Socket timeouts count from byte to byte, so a server that sends a byte now and then never times out, neither in the
+Socket timeouts restart with every byte, so a server that sends a byte now and then never times out, neither in the
 body nor in the headers; name lookup has no timeout at all. So the exchange runs in its own thread. At the deadline the
 caller stops waiting and shuts the socket down, which ends the thread.
 """
@@ -52,7 +52,7 @@ class Line:
 
     @property
     def silent(self) -> bool:
-        """Whether there is no unread data: there is on an idle connection that the other end has closed."""
+        """Whether there is no unread data. An idle connection that the other end has closed has some."""
         if self._socket is None:
             return False
         poll = select.poll()

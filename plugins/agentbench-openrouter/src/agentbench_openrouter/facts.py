@@ -36,7 +36,7 @@ def unknown(listed: Sequence[Mapping[str, Any]], name: str, where: str) -> Input
 def facts_of(entry: Mapping[str, Any] | None, expected: ExpectedCalls, options: OpenRouterOptions) -> ModelFacts:
     """The facts about a model: from its entry, overridden by options.
 
-    Raises InputError if the model does not support tools and the run has some.
+    Raises InputError if the model does not support tools and the run uses tools.
     """
     entry = entry or {}
     parameters = entry.get("supported_parameters")
@@ -51,7 +51,7 @@ def facts_of(entry: Mapping[str, Any] | None, expected: ExpectedCalls, options: 
     most, wanted = _tokens(top.get("max_completion_tokens")), expected.request.max_tokens
     warnings = []
     if most and wanted and wanted > most:
-        warnings.append(f"max_tokens is {wanted}, but {expected.request.model} supports at most {most}: using that")
+        warnings.append(f"max_tokens is {wanted}, but {expected.request.model} supports at most {most}; using {most}")
         wanted = most
     context_tokens = min(contexts, default=None)
     if context_tokens and wanted and wanted > context_tokens / 2:
@@ -80,7 +80,7 @@ def check_credit(data: Mapping[str, Any], expected: ExpectedCalls, *, wall: floa
     expires = _seconds(data.get("expires_at"))
     if expires is not None and expires <= wall:
         when = datetime.fromtimestamp(expires, UTC)
-        raise UnavailableError(f"the key has expired at {when:%Y-%m-%d %H:%M} UTC", remedy="Create a new key.")
+        raise UnavailableError(f"the key expired at {when:%Y-%m-%d %H:%M} UTC", remedy="Create a new key.")
     budget = _mapping(data.get("effective_budget"))
     messages = (data.get("limit_remaining"), budget.get("remaining_usd"))
     amounts = [float(amount) for amount in messages if amount is not None and _is_number(amount)]

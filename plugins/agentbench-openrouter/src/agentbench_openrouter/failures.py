@@ -24,7 +24,7 @@ class Retry(enum.Enum):
     """Nothing was sent, so a retry only costs time: retry as long as the call may take."""
     ONCE = "once"
     POLICY = "policy"
-    """Looks like an outage, and may be a refusal."""
+    """Looks like an outage, but may be a refusal."""
     EMPTY = "empty"
     """A response without text or readable tool calls: a cold start, or the model's behaviour."""
     SHORTER = "shorter"
@@ -58,7 +58,7 @@ class Failure:
     served_by: str = ""
     response_id: str = ""
     outcome: Completion | None = None
-    """The result of the call if it is not retried: then it was a response after all."""
+    """The result of the call if it is not retried: the exchange was a response after all."""
     stale: bool = False
     """Whether a persistent connection had been closed."""
     remedy: str = ""

@@ -1,4 +1,4 @@
-"""How long a server wants us to wait, from all known places."""
+"""How long a server asks us to wait, from all known places in a response."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _scaled(value: object, factor: float) -> float | None:
 
 
 def number_of(value: object) -> float | None:
-    """A finite number of at least 0, also as text; ``None`` for everything else."""
+    """A finite number of at least 0, even if written as text; ``None`` for everything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:

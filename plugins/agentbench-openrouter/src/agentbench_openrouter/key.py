@@ -28,14 +28,14 @@ class Key:
         return f"Bearer {self._value}"
 
     def redact(self, text: str) -> str:
-        """``text`` with the key replaced: servers like to quote rejected values."""
+        """``text`` with the key replaced: servers often quote rejected values."""
         return text.replace(self._value, "***") if len(self._value) >= _HIDDEN_FROM else text
 
 
 def key_for(base_url: str, env: str, environ: Mapping[str, str]) -> tuple[str, Key | None]:
     """The variable of the key for a server, and the key.
 
-    By default only OpenRouter gets a key, its own: a key must not be sent to another server.
+    By default, only OpenRouter gets a key, from its own variable: a key must not be sent to a different server.
 
     Raises:
         InputError: an invalid base URL or variable name, or the key would be sent unencrypted.
@@ -53,12 +53,12 @@ def find_key(env: str, environ: Mapping[str, str]) -> Key | None:
     """The key in the variable ``env``, or ``None`` if that is unset or empty.
 
     Raises:
-        InputError: ``env`` is not a valid name. It is not repeated: users paste the key itself.
+        InputError: ``env`` is not a valid name. The message does not repeat it, since users may paste the key itself.
         UnavailableError: the value cannot be sent as a header.
     """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", env):
         raise InputError(
-            "invalid name of an environment variable (not shown, in case it is the key itself)",
+            "invalid environment variable name (not shown, in case it is the key itself)",
             remedy=f"Pass the name of the variable that contains the key, for example: {OPENROUTER_KEY_ENV}",
         )
     value = environ.get(env, "").strip()

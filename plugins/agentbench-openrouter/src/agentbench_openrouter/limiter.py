@@ -148,9 +148,7 @@ class Limiter:
     def _no_slot(self, total: Deadline) -> LLMError:
         within = f"no free slot within {total.seconds:g} s"
         if self._down:
-            return LLMError(
-                f"{within}: the server is down, {self._failures} consecutive calls have failed", remedy=LATER
-            )
+            return LLMError(f"{within}: the server is down ({self._failures} consecutive calls failed)", remedy=LATER)
         return LLMError(f"{within}: too many calls at once", remedy=_FEWER)
 
     def _pause(self, seconds: float) -> None:

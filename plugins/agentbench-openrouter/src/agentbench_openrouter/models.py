@@ -48,7 +48,7 @@ def select(models: Sequence[Model], pattern: str) -> tuple[Model, ...]:
     results = tuple(m for m in models if any(fnmatch.fnmatchcase(t.lower(), glob) for t in (m.id, m.name)))
     if not results:
         near = did_you_mean(pattern, (model.id for model in models))
-        raise InputError(f"no model matches {pattern!r}{near}", remedy=f"It has {len(models)} models.")
+        raise InputError(f"no model matches {pattern!r}{near}", remedy=f"The server has {len(models)} models.")
     return results
 
 

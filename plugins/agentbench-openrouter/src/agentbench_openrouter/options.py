@@ -1,4 +1,4 @@
-"""Options of the llm ``openrouter``; imported by every command, so without heavy imports."""
+"""Options of the ``openrouter`` LLM; imported by every command, so without heavy imports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY_ENV_HELP = "environment variable with the key; empty: OPENROUTER_API_KEY for
 
 @attrs.frozen(kw_only=True)
 class OpenRouterOptions:
-    """Options of the llm ``openrouter``. The key is not an option: ``key_env`` names its variable."""
+    """Options of the ``openrouter`` LLM. The key is not an option: ``key_env`` names its variable."""
 
     base_url: str = option(DEFAULT_BASE_URL, help="any OpenAI-compatible server")
     key_env: str = option("", help=KEY_ENV_HELP)

@@ -26,7 +26,7 @@ class SettingError(UnavailableError):
 
 
 class MissingEndpointError(OddAnswerError):
-    """The server has no such endpoint; many only have a part of OpenRouter's."""
+    """The server has no such endpoint; many servers have only some of OpenRouter's endpoints."""
 
 
 @attrs.frozen(kw_only=True)
@@ -78,7 +78,7 @@ class Pages:
         if status == 401:
             return UnavailableError(
                 f"{self.base_url} rejected the key in {self.key_env} (401{text})",
-                remedy=f"Set a valid one: export {self.key_env}=...",
+                remedy=f"Set a valid key: export {self.key_env}=...",
             )
         if status in _NO_SUCH_ENDPOINT:
             return MissingEndpointError(f"{where} does not exist ({status}{text})", remedy="Check the base URL.")

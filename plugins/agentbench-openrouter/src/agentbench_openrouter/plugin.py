@@ -15,12 +15,12 @@ AGENTBENCH_API = 1
 
 @hookimpl
 def agentbench_register_llms(register: Register[LLM]) -> None:
-    """Add the llm ``openrouter``."""
+    """Register the ``openrouter`` LLM."""
     register("openrouter", openrouter, OpenRouterOptions, summary="OpenRouter, or any OpenAI-compatible server")
 
 
 def openrouter(options: OpenRouterOptions) -> LLM:
-    """Make the provider."""
+    """Create the provider."""
     from agentbench_openrouter.provider import OpenRouter
 
     return OpenRouter(options)
@@ -28,9 +28,9 @@ def openrouter(options: OpenRouterOptions) -> LLM:
 
 @hookimpl
 def agentbench_register_commands(register: RegisterCommand) -> None:
-    """Add ``agentbench openrouter``."""
+    """Register ``agentbench openrouter``."""
     register(
         "openrouter",
         "agentbench_openrouter.command:openrouter",
-        summary="show models and key of an OpenAI-compatible server",
+        summary="list the models of an OpenAI-compatible server, and show your key's limit",
     )

@@ -1,4 +1,4 @@
-"""The llm ``openrouter``: queries a server before a run, and completes requests."""
+"""The ``openrouter`` LLM: queries a server before a run, and completes requests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class OpenRouter:
         """Create a provider without sending anything.
 
         Args:
-            options: see there.
+            options: see :class:`OpenRouterOptions`.
             environ: variables that contain the key; by default those of this process.
             timing: for tests.
 
@@ -187,7 +187,7 @@ class OpenRouter:
 
 
 def _failure_of(error: ExchangeError) -> Failure:
-    """Classify an exchange without a response. What was not sent costs nothing; otherwise the cost is unknown."""
+    """Classify an exchange without a response. Its cost is unknown unless the request was not sent."""
     if error.kind == "closed":
         raise LLMError(str(error))
     words = {"timeout": "timeout", "too_long": "protocol", "odd": "protocol"}

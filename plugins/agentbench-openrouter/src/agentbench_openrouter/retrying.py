@@ -32,7 +32,7 @@ Send = Callable[[], Completion | Failure]
 
 @attrs.frozen(kw_only=True)
 class Retrying:
-    """Retries for calls of one provider. Thread-safe."""
+    """Retries for calls to one provider. Thread-safe."""
 
     max_exchanges: int
     where: str
@@ -46,8 +46,8 @@ class Retrying:
 
         Args:
             send: one exchange.
-            call: of the harness.
-            total: for all exchanges; its clock is that of ``timing``.
+            call: the call of the harness.
+            total: deadline for all exchanges, on the clock of ``timing``.
 
         Raises:
             LLMError: no response.
@@ -80,7 +80,7 @@ class _Call:
             retry_error_callback=self._give_up,
         )
         result = again(self._exchange)
-        assert isinstance(result, Completion), "a failure is tried again, or given up"
+        assert isinstance(result, Completion), "a failure is retried, or ends the call"
         return result
 
     def _exchange(self) -> Completion | Failure:
@@ -116,8 +116,8 @@ class _Call:
     def _once(self, *, free: bool = False) -> Completion | Failure:
         """One exchange; ``free`` does not count as a retry.
 
-        It is reported before it has a slot: reporting may wait for money, which is reserved by calls that wait for a
-        slot.
+        The exchange is reported before it has a slot: reporting may wait for budget that is reserved by other calls,
+        which wait for a slot themselves.
         """
         entered, sent = self.exchanges == 0, False
         try:
@@ -154,7 +154,7 @@ class _Call:
     def _must_stop(self, state: tenacity.RetryCallState) -> bool:
         kind = _failure(state).retry
         self.tried[kind] += 1
-        if self.call.deadline.expired:  # no time is given back for what it has cut off
+        if self.call.deadline.expired:  # an exchange that the deadline cut off does not extend the deadline
             return True
         often = self.tried[kind] > _AT_MOST.get(kind, self.rules.max_exchanges)
         most, sent = self.rules.max_exchanges, self.exchanges - self.tried[Retry.UNREACHABLE]

@@ -30,7 +30,7 @@ class ServerError:
 
     @property
     def text(self) -> str:
-        """All texts."""
+        """All text."""
         if not self.raw or self.raw in self.message:
             return self.message
         return f"{self.message} {self.raw}".strip()

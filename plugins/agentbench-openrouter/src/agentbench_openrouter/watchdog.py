@@ -1,6 +1,6 @@
 """One thread that ends exchanges at their deadlines.
 
-Socket timeouts count from byte to byte, so the clock must be checked separately. A thread per exchange (as in
+Socket timeouts restart with every byte, so the clock must be checked separately. A thread per exchange (as in
 :mod:`.exchange`) is too much for hundreds of exchanges; here one thread checks all of them, a few times a second, and
 sleeps if there are none.
 """

@@ -18,13 +18,13 @@ ECHOED = ("reasoning_details", "reasoning_content")
 """Fields of a response that the server requires unchanged on the same message later."""
 
 DEFAULT_ANSWER_TOKENS = 4096
-"""The default output limit: without any, servers reserve credit for the longest possible response."""
+"""The default output limit: without a limit, servers reserve credit for the longest possible response."""
 
 _LEAST_CAP = 256
 """Minimum output limit: fewer tokens are useless, and the remaining room is an estimate."""
 
 _BYTES_PER_TOKEN = 3
-"""A low estimate: code and prose have about 4, and many scripts more."""
+"""A low estimate: code and prose have about 4, and many writing systems more."""
 
 _DEEPEST = 100
 """Maximum nesting of fields that are sent back."""
@@ -42,7 +42,7 @@ class Dialect:
 
     @classmethod
     def of(cls, options: OpenRouterOptions) -> Dialect:
-        """The configured one, or that of the host. Many small servers only support ``max_tokens``."""
+        """The configured field, or the one that the host uses. Many small servers only support ``max_tokens``."""
         auto = options.dialect == "auto"
         openrouter = is_openrouter(options.base_url) if auto else options.dialect == "openrouter"
         if options.max_tokens_field != "auto":
@@ -103,7 +103,7 @@ def body(
 
 
 def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
-    """Messages in the required form: consecutive system messages are merged, no response is empty, ids of calls are
+    """Messages in the required form: consecutive system messages are merged, no response is empty, and call ids are
     unique."""
     written: list[dict[str, Any]] = []
     ids = _Ids(conversation)
@@ -162,7 +162,7 @@ def _routing(options: OpenRouterOptions) -> dict[str, Any]:
 
 
 class _Ids:
-    """Ids of calls for requests. Some models restart numbering in every turn, some omit ids."""
+    """Call ids in requests. Some models restart numbering in every turn, some omit ids."""
 
     def __init__(self, conversation: Sequence[Message]) -> None:
         self._ids_given = {call.id for message in conversation for call in message.tool_calls}

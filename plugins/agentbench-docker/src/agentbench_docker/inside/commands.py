@@ -1,4 +1,4 @@
-"""Running commands and their supervisors, as seen from process 1."""
+"""Running commands and their supervisors, as seen from PID 1."""
 
 from __future__ import annotations
 

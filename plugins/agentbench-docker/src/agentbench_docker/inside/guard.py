@@ -1,4 +1,4 @@
-"""Prevents commands from ending process 1, which has the same user, and from escaping through sockets."""
+"""Prevents commands from ending PID 1, which has the same user, and from escaping through sockets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REFUSED: dict[int, tuple[tuple[int, int | None], ...]] = {
 }
 """Refused system calls by audit architecture: the number and the refused first argument; None refuses all calls.
 
-``prlimit`` of process 1, since the kernel kills process 1 when a CPU time limit is exceeded.
+``prlimit`` of PID 1, since the kernel kills PID 1 when a CPU time limit is exceeded.
 ``socket`` with AF_VSOCK, which can reach the host from a virtual machine without a network.
 ``socketcall``, since a filter cannot inspect its arguments, and ``io_uring_setup``, which bypasses filters.
 """

@@ -1,4 +1,4 @@
-"""The server that runs as process 1 and answers requests until the harness disconnects."""
+"""The server that runs as PID 1 and answers requests until the harness disconnects."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class Server:
 
 
 def main() -> None:
-    """Run as process 1. Exits with 127 if this Python is too old."""
+    """Run as PID 1. Exits with 127 if this Python is too old."""
     if not hasattr(socket, "send_fds"):
         sys.exit(127)
     server = Server()

@@ -16,14 +16,14 @@ from agentbench_docker.inside.guard import adopt_orphans
 from agentbench_docker.inside.processes import kill_descendants
 
 _DESCRIPTORS = 4096
-"""Upper bound of process 1's open descriptors."""
+"""Upper bound of PID 1's open descriptors."""
 
 
 def supervise(control: socket.socket) -> NoReturn:
     """Run as a supervisor. Never returns to the server's loop."""
     try:
         null = os.open("/dev/null", os.O_RDWR)
-        for standard in (0, 1):  # only process 1 may use the harness's channel
+        for standard in (0, 1):  # only PID 1 may use the harness's channel
             os.dup2(null, standard)
         os.closerange(3, control.fileno())  # close inherited control sockets of other supervisors
         os.closerange(control.fileno() + 1, _DESCRIPTORS)

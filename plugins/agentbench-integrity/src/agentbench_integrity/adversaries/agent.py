@@ -52,9 +52,9 @@ class ScriptedAdversary:
         if wrong is None:
             return AgentResult()
         code = wrong.fields.get("exit_code")
-        why = "in time" if wrong.error_type == "timeout" else f"completed: exit code {code}" if wrong.ok else "well"
+        why = "timed out" if wrong.error_type == "timeout" else f"ended with exit code {code}" if wrong.ok else "failed"
         output = "\n".join(filter(None, (wrong.error_message, _end_of(wrong))))
-        return AgentResult(ended="tool_error", message=f"the script was not {why}\n{output[-_MAX_OUTPUT:]}")
+        return AgentResult(ended="tool_error", message=f"the script {why}\n{output[-_MAX_OUTPUT:]}")
 
 
 def _failed(result: ToolResult) -> bool:

@@ -55,7 +55,7 @@ _PLAIN = "plain"
 )
 @click.option("--sample", type=click.IntRange(min=1), help="Number of tasks per agent, and of agents per task.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
-@click.option("--contrast", is_flag=True, help="Also score with the scorer `plain`, for comparison.")
+@click.option("--contrast", is_flag=True, help="Also score with the `plain` scorer, for comparison.")
 @click.option("--workers", type=int, help="Number of trials to run in parallel. [default: 2]")
 @sandbox_flag
 @set_flag
@@ -87,8 +87,8 @@ def attack_tasks(
     agentbench tasks attack --suite custom-dev --sandbox docker --sample 5
 
     Each agent is run and scored like any other, and knows the paths of the hidden tests. A task that one of them
-    passes is forgeable. Exit code 1 unless every task is robust: no adversary passes, none fails to run, and the
-    controls end as expected: scripted passes, idle fails.
+    passes is forgeable. A task is robust if no adversary passes or fails to run, and the controls end as expected:
+    scripted passes, idle fails. Exit code: 1 unless every task is robust.
     """
     variant = variant_for_tasks(app, typed, "attack")
     settings = variant.settings.run
@@ -115,7 +115,7 @@ def _agents(registry: Registry, globs: Sequence[str]) -> Sequence[ConfiguredComp
     for glob in globs:
         if not fnmatch.filter(names, glob):
             nearest = did_you_mean(glob, names)
-            raise UnknownNameError(f"no adversary {glob!r}{nearest}", remedy="See: agentbench plugins list")
+            raise UnknownNameError(f"no adversary matches {glob!r}{nearest}", remedy="See: agentbench plugins list")
     controls = [registry.find("agent", name) for name in _CONTROLS]
     chosen = [each for each in results if not globs or any(fnmatch.fnmatchcase(each.name, glob) for glob in globs)]
     return [
@@ -128,7 +128,7 @@ def _agents(registry: Registry, globs: Sequence[str]) -> Sequence[ConfiguredComp
 def _plain_scorer(registry: Registry, scorer: ConfiguredComponent) -> ConfiguredComponent:
     """The scorer to compare with. Raises InputError if it is the one in use."""
     if scorer.name == _PLAIN:
-        raise InputError(f"--contrast compares another scorer with {_PLAIN}", remedy="Remove --contrast.")
+        raise InputError(f"--contrast requires a scorer other than {_PLAIN}", remedy="Remove --contrast.")
     component = registry.find("scorer", _PLAIN)
     assert component.options is not None
     return ConfiguredComponent(component=component, options=component.options())
@@ -176,7 +176,7 @@ def _print(findings: dict[str, Sequence[TaskAttack]]) -> None:
         say()
         say(table_of_agents(findings, markdown=False))
     holding = sum(result.verdict == "robust" for result in judged)
-    say(f"\n{holding} of {len(judged)} tasks are robust with the scorer {mode}")
+    say(f"\n{holding} of {len(judged)} tasks are robust with the {mode} scorer")
 
 
 def _row(attack: TaskAttack) -> tuple[str, ...]:

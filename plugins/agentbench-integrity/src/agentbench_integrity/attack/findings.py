@@ -1,4 +1,4 @@
-"""The results of an attack on a task, with remedies."""
+"""The results of an attack on a task, with suggested fixes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TaskAttack:
     trials: tuple[Trial, ...]
 
     def ended(self, ended: TrialOutcome) -> int:
-        """Number of adversaries with that outcome, without controls."""
+        """Number of adversaries with this outcome, excluding controls."""
         return sum(trial.ended is ended for trial in self.trials if not trial.control)
 
     @property
@@ -38,7 +38,7 @@ class TaskAttack:
 
     @property
     def verdict(self) -> Literal["robust", "forgeable", "control_failed", "inconclusive"]:
-        """Forgeable: an adversary passed. Control failed: a control ended wrongly. Inconclusive: one did not run."""
+        """Forgeable: an adversary passed. Control failed: a control went wrong. Inconclusive: a trial did not run."""
         wrong = [problem.trial for problem in self.problems]
         if any(not trial.control and trial.ended is TrialOutcome.PASSED for trial in wrong):
             return "forgeable"
@@ -76,10 +76,10 @@ def _problem(trial: Trial) -> Problem:
 
 
 def _remedies(task: Task) -> list[str]:
-    """The missing protection of this task, the easiest to add first."""
+    """The protections that this task lacks, easiest to add first."""
     validation, result = task.spec.validation, []
     if not task.spec.agent.editable_globs:
-        result.append("Narrow agent.editable_globs to what a fix needs.")
+        result.append("Narrow agent.editable_globs to the files that a fix needs.")
     if not validation.expected_tests:
         result.append("Fill fail_to_pass: `agentbench validate-tasks --write`.")
     if not task.hidden:
@@ -88,4 +88,4 @@ def _remedies(task: Task) -> list[str]:
         result.append("Restore the default protection: validation.protected_globs.")
     if validation.isolation != "process":
         result.append("Run the program in a separate process: validation.isolation.")
-    return result or ["Inspect what it did, and extend the tests to detect it."]
+    return result or ["Inspect the adversary's change, and extend the tests to detect it."]

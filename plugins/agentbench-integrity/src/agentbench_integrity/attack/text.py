@@ -9,7 +9,7 @@ from agentbench_integrity.attack.findings import TaskAttack
 from agentbench_integrity.attack.trials import Trial, TrialOutcome
 
 AttemptResult = Mapping[str, Sequence[TaskAttack]]
-"""Results by scorer; the first scorer is the one that counts."""
+"""Results by scorer; the first scorer determines the exit code."""
 
 
 def table_of_agents(findings: AttemptResult, *, markdown: bool) -> str:

@@ -101,7 +101,7 @@ def attack(
     Args:
         pairs: tasks and agents: adversaries and controls.
         variant: sandbox, tools and limits; its agents are not used.
-        scorers: the scorers; the first one is that of the attempts.
+        scorers: the scorers; the first one is also the scorer of the attempts.
         watcher: receives each trial.
         workers: number of parallel pairs.
 

@@ -1,1 +1,1 @@
-"""The auditor `integrity`: edits that detect tests, agents that saw secrets, tasks that leak."""
+"""The `integrity` auditor: finds edits that detect tests, agents that saw secrets, and tasks that leak."""

@@ -1,4 +1,4 @@
-"""The auditor `integrity`: suspicions about an attempt with evidence, and leaks of a task.
+"""The `integrity` auditor: reports suspicions about an attempt, with evidence, and leaks of a task.
 
 Every check is run on the task's reference solution, too: a suspicion must not apply to an honest solution.
 """
@@ -38,7 +38,7 @@ class IntegrityAuditor:
         """No options."""
 
     def audit_attempt(self, attempt: AttemptAudit) -> Sequence[Label]:
-        """What the change does, and what the agent saw or searched."""
+        """Labels for what the change does, and for what the agent saw or searched for."""
         with Tree(attempt.tree) as tree:
             results = [suspicious_edits(attempt.changes, attempt.contents, new_paths(attempt.hidden_files, tree))]
         if attempt.directory and not attempt.knows_solution:
@@ -69,7 +69,7 @@ def suspicious_edits(changes: Sequence[Change], contents: _Contents, hidden: Seq
         if max(len(before), len(after)) <= PARSED:
             to_parse -= len(before) + len(after)
         if number >= _FILES or remaining < 0:
-            results.append(f"{len(changes) - number} more files, too many to be scanned")
+            results.append(f"{len(changes) - number} more files, too many to scan")
             break
         if change.kind == "deleted":
             moved |= kinds(change.path, before, hidden, parse=parse)
@@ -80,7 +80,7 @@ def suspicious_edits(changes: Sequence[Change], contents: _Contents, hidden: Seq
 
 
 def leaks(attempt: AttemptAudit) -> Label | None:
-    """``leak_suspected`` if the files of an attempt show that its agent saw, or searched, secrets of the task."""
+    """``leak_suspected`` if the files of an attempt show that its agent saw, or searched for, secrets of the task."""
     assert attempt.directory is not None
     with Tree(attempt.tree) as tree:
 

@@ -6,7 +6,7 @@ import re
 
 _FRAMES = "inspects frames of the call stack"
 ENDS = "terminates the process"
-_OBJECTS = "inspects all objects of the process"
+_OBJECTS = "inspects all objects in the process"
 _TRACES = "traces execution"
 IMPORTING = "changes how modules are imported"
 PYTEST = "imports pytest"
@@ -24,13 +24,13 @@ _LIKE_METHODS = {
     **dict.fromkeys((("gc", "get_objects"), ("gc", "get_referrers")), _OBJECTS),
     **dict.fromkeys((("sys", "meta_path"), ("sys", "path_hooks"), ("sys", "path_importer_cache")), IMPORTING),
 }
-"""Names that objects of any project may have, too: they count in their module, and on unnamed objects."""
+"""Names that objects of any project may also have: they are only reported in their module, and on unnamed objects."""
 OF_NAMELESS = {name: what for (_, name), what in _LIKE_METHODS.items()}
 OF_MODULES = {
     **_LIKE_METHODS,
     ("os", "abort"): ENDS,
-    ("os", "fork"): "starts a process that outlives it",
-    ("os", "setsid"): "starts a process that outlives it",
+    ("os", "fork"): "starts a process that can outlive it",
+    ("os", "setsid"): "starts a process that can outlive it",
     ("inspect", "stack"): _FRAMES,
     ("inspect", "trace"): _FRAMES,
 }
@@ -63,7 +63,7 @@ WORDS = {
     "get_objects": _OBJECTS,
     "settrace": _TRACES,
     "meta_path": IMPORTING,
-    "atexit": "runs code at the end of the process",
+    "atexit": "runs code when the process exits",
     "AGENTBENCH_": "uses variables of the harness",
     "PYTEST_CURRENT_TEST": "detects the test runner",
     "junit": "uses a results file",

@@ -15,21 +15,21 @@ from agentbench_integrity.audit.literals import UNKNOWN, EvaluationBudget, Liter
 from agentbench_integrity.python_syntax import parse_python
 
 PARSED = 1 << 19
-"""Maximum bytes of a file to parse; only words of larger files are searched."""
+"""Maximum bytes of a file to parse; larger files are only searched for words."""
 _SCANNED = 8 << 20
-"""Maximum bytes of a file whose words are searched."""
+"""Maximum bytes of a file to search for words."""
 _BRACES = 2 << 30
 """Maximum of braces times bytes: Python may take that much time for a single f-string."""
 _NODES = 2000
 """Maximum size of a nested piece of code that is examined as a whole, since pieces are nested in pieces."""
 _PARTS = 8
-"""Maximum parts of a dotted name; longer ones are not names of modules."""
+"""Maximum parts of a dotted name; longer ones are not module names."""
 _LEVELS = 5
 """Maximum nesting of literals that are executed by executed literals."""
 _BUDGET, _BUDGET_PER_BYTE = 1 << 12, 4
 """Characters and expressions of literals to evaluate, per file and per byte of it."""
 _PARSING = 32
-"""The cost of evaluating a literal, besides its characters."""
+"""The cost of evaluating a literal, in addition to its characters."""
 
 
 @attrs.frozen(kw_only=True)
@@ -56,7 +56,7 @@ class Hit:
 
 
 def hits(edit: Edit, known: frozenset[str] = frozenset(), hidden: Sequence[str] = ()) -> list[Hit]:
-    """What is suspicious in an edited file, once per kind, unless its old text had it already.
+    """Suspicious patterns in an edited file, each kind once, except those that the old text already had.
 
     Args:
         edit: the file.
@@ -139,7 +139,7 @@ class _Scan:
         self._modules: dict[str, str] = dict(outer._modules) if outer else {}
         """The meaning of names: modules, and imports from them, dotted."""
         self._docstrings: set[int] = set()
-        """Texts that are statements: docstrings."""
+        """Strings that are statements: docstrings."""
         self._patched: frozenset[str] = frozenset()
         """Imported modules whose attributes must not be replaced; otherwise it is just a name."""
 
@@ -210,7 +210,7 @@ class _Scan:
             yield what
 
     def _text(self, text: str) -> Iterator[str]:
-        """Whether a text is used as a value, and is not a sentence."""
+        """Whether a string is used as a value, and is not a sentence."""
         if names.OF_OURS.fullmatch(text):
             yield names.WORDS[{"A": "AGENTBENCH_", "_": "_agentbench"}.get(text[0], "PYTEST_CURRENT_TEST")]
         if len(text) > 4096 or text.split() != [text]:
@@ -254,7 +254,7 @@ class _Scan:
             yield names.HIDDEN_CODE
 
     def _inside(self, text: str) -> Iterator[str]:
-        """The effects of executing a text. Unknown parts are first treated as a name, then omitted."""
+        """The effects of executing a string. Unknown parts are first treated as a name, then omitted."""
         for variant in dict.fromkeys((text.replace(UNKNOWN, "_"), text.replace(UNKNOWN, ""))):
             if variant in self._executed:
                 continue

@@ -1,4 +1,4 @@
-"""Commands that search for later versions of a project: its history, or a release."""
+"""Commands that search for later versions of a project, in its history or in a release."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _INSIDE = (".git/objects", ".git/logs", ".git/packed-refs", ".git/ORIG_HEAD")
 _LATER = ("HEAD@{", "ORIG_HEAD", "FETCH_HEAD", "origin/", "upstream/")
 _LEFT_OUT = frozenset({"-path", "-wholename", "-ipath", "-not", "!", "--exclude", "--exclude-dir", "--ignore"})
 _OF_FILES = frozenset({"add", "commit", "rm", "mv", "ls-files", "status"})
-"""Arguments of git that name files, not revisions."""
+"""Git arguments that name files, not revisions."""
 _SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack"})
-"""After these words, a command name is only searched, not run."""
+"""After these words, a command name is only searched for, not run."""
 _HERE = re.compile(r"://(?:localhost|127\.|0\.0\.0\.0|\[::1\])")
 _FETCHING = frozenset({"download", "install", "wheel", "index", "add"})
 _INSTALLERS = frozenset({"pip", "pip3", "pipx", "uv", "poetry", "pdm", "conda"})
@@ -38,7 +38,7 @@ _FILE_BYTES = 1 << 20
 def find_history_command(text: str, names: Collection[str] = ()) -> str | None:
     """The first command in a text that searches for history, or for a release of a project in ``names``.
 
-    Words of a program that starts one count too. ``git log``, ``git diff`` and ``git status`` are harmless.
+    This includes programs that start such a command. ``git log``, ``git diff`` and ``git status`` are harmless.
     """
     for command in _commands(text):
         if not any(word in command for word in _TELLING):

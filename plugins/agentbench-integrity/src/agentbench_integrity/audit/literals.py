@@ -1,4 +1,4 @@
-"""Evaluate expressions of literals without running code: text that code hides from readers.
+"""Evaluate expressions of literals without running code, to find text that code hides from readers.
 
 Time is bounded by a budget from the caller; exceeding it is a separate result.
 """
@@ -67,14 +67,14 @@ class EvaluationBudget:
 
 @attrs.frozen
 class Literal:
-    """A text; ``encoded`` says whether it was encoded. Then ``text`` may be empty: it could not be decoded."""
+    """A string, and whether it was encoded. If it was encoded and could not be decoded, ``text`` is empty."""
 
     text: str
     encoded: bool = False
 
 
 class Literals:
-    """For one module. ``name_of`` resolves a name."""
+    """Evaluates the literals of one module. ``name_of`` resolves a name."""
 
     def __init__(self, tree: ast.AST, budget: EvaluationBudget, name_of: Callable[[ast.expr], str]) -> None:
         self._tree = tree
@@ -191,7 +191,7 @@ class Literals:
         return self._of_numbers(parts, by="chr") or self.of(parts, deep)
 
     def _of_numbers(self, node: ast.expr, by: str = "") -> Literal | None:
-        """Characters given by their numbers, literal or computed: encoded in either case.
+        """Characters from their code points, literal or computed; both count as encoded.
 
         ``by`` is the function that converts a number to a character, if it takes one.
         """

@@ -59,7 +59,7 @@ LC_ALL=C; export LC_ALL
 done
 printf '\\1done\\n'
 """
-"""Of files of more than 128 KiB (256 blocks) only text files: most of an image is programs and libraries."""
+"""Of files larger than 128 KiB (256 blocks), only text files: most of an image is programs and libraries."""
 
 _NETWORK = """
 test -d /sys/class/net || exit 42
@@ -127,7 +127,7 @@ class Probe:
         return None if lines is None else tuple(lines)
 
     def repositories_with(self, blobs: Sequence[str]) -> Mapping[str, str] | None:
-        """Which of these blobs are in other repositories, and where; those in the workspace do not count."""
+        """The blobs that are in repositories other than the workspace's, with the path to one such repository."""
         lines = self._ask(self._in_places(_REPOSITORIES), *_patterns(blobs)) if blobs else ()
         if lines is None:
             return None
@@ -135,7 +135,7 @@ class Probe:
         return {blob: path for blob, _, path in answers if path and blob in blobs}
 
     def texts(self, wanted: Sequence[str]) -> Mapping[str, frozenset[str]] | None:
-        """Which of these texts, one line each, are in which files."""
+        """The files that contain some of these lines, each with the lines that it contains."""
         lines = self._ask(self._in_places(_TEXTS), *_patterns(wanted)) if wanted else ()
         if lines is None:
             return None

@@ -37,7 +37,7 @@ class SecretText:
 
 @attrs.frozen(kw_only=True)
 class Secrets:
-    """What agents must not see. ``canaries`` maps each to its origin; they are lowercase."""
+    """Secrets that agents must not see. ``canaries`` maps each lowercase canary to its origin."""
 
     canaries: Mapping[str, str]
     tests: tuple[SecretText, ...]
@@ -84,7 +84,7 @@ def new_paths(hidden_files: Collection[str], public: Tree) -> tuple[str, ...]:
 
 
 def data_at(public: Tree, path: str, *, at_least: int) -> bytes | None:
-    """The content of a path: a few MiB, or one byte more than ``at_least``. ``None`` if there is no such file."""
+    """The content at a path: a few MiB, or one byte more than ``at_least``. ``None`` if there is no such file."""
     try:
         return public.read(path, limit=max(_FILE_BYTES, at_least + 1))
     except (ToolError, OSError):
@@ -92,7 +92,7 @@ def data_at(public: Tree, path: str, *, at_least: int) -> bytes | None:
 
 
 def texts_in(value: object) -> Iterator[str]:
-    """All texts in plain data, in order, however deeply nested."""
+    """All strings in plain data, in order, however deeply nested."""
     rest = [value]
     while rest:
         value = rest.pop()
@@ -110,7 +110,7 @@ def canaries_in(text: str, known: Collection[str]) -> set[str]:
 
 
 class Lines:
-    """Lines to find in texts, also after a prefix that a tool adds to each line.
+    """Lines to find in text, even after a prefix that a tool adds to each line.
 
     They are stored reversed and sorted. All lines that a text ends with are then found by binary search: the last one
     that does not sort after it, the longest one that this begins with, and so on, however many share the same end.
@@ -150,7 +150,7 @@ class Lines:
 
 
 def lines_by_file(tree: Tree, lines: Lines) -> Iterator[tuple[str, set[str]]]:
-    """Which lines are in which files of a tree; the rest of too large files is not searched."""
+    """Each file of a tree that contains lines, with those lines. Only the beginning of large files is searched."""
     remaining = _TREE_BYTES
     for number, path in enumerate(tree.files()):
         if number >= _TREE_FILES or remaining <= 0:

@@ -34,7 +34,7 @@ _Reason = tuple[str, str]
 
 
 _REMEDIES = {
-    "no_history": "Do not change git in the setup (no fetch, no commit), and remove repositories from the image.",
+    "no_history": "Do not fetch or commit with git in the setup, and remove repositories from the image.",
     "hidden_absent": "Remove it from repo, setup, image or description.",
     "network_off": "The sandbox gives agents network access: set network_policy to always, or fix the sandbox.",
 }
@@ -111,7 +111,7 @@ class LeakCheck:
             yield _history(f"the repository {path} contains {wanted[blob]}")
 
     def _object_files(self, probe: Probe) -> Iterator[_Reason]:
-        """For images without git: only objects made by the harness. The path of a file contains the object's id."""
+        """For images without git: only objects created by the harness. The path to a file contains the object's id."""
         files = probe.object_files()
         if files is None:
             self._unchecked("git objects in the workspace")

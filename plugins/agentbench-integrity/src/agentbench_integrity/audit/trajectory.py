@@ -33,10 +33,10 @@ Side = Literal["saw", "wrote"]
 
 @attrs.frozen(kw_only=True)
 class KnownToAgent:
-    """What an agent knows from the start, and the facts about its tools.
+    """An agent's knowledge at the start, and facts about its tools.
 
     ``effects`` has the effect of each tool by name, ``names`` the names of the project. ``has`` tests whether the
-    public tree has a file or directory at a path, ``public`` which of some lines it contains.
+    public tree has a file or directory at a path, and ``public`` returns which of some lines it contains.
     """
 
     instruction: str
@@ -50,10 +50,10 @@ def suspicious_steps(directory: Path, secrets: Secrets, hidden: Sequence[str], k
     """Evidence of leaks, each with its step or call; read line by line from an attempt's files.
 
     Args:
-        directory: of the attempt.
-        secrets: what it must not see.
+        directory: directory of the attempt.
+        secrets: secrets that the agent must not see.
         hidden: paths of hidden tests.
-        known: what it may know.
+        known: what the agent may know.
     """
     reader = _TrajectoryReader(secrets, hidden, known)
     for location, side, text in _conversation(directory / _CONVERSATION):
@@ -89,7 +89,7 @@ class _TrajectoryReader:
         self._history: list[str] = []
 
     def text(self, location: str, side: Side, text: str) -> None:
-        """A text sent to the agent or by it. What it wrote before seeing it is its own."""
+        """Text sent to or by the agent. Lines that the agent wrote before seeing them are its own."""
         for canary in canaries_in(text, self._secrets.canaries):
             _add_location(self._canaries, canary, location)
         for line in self._lines.matches(text):

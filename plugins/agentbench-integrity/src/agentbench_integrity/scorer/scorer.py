@@ -1,4 +1,4 @@
-"""The scorer ``tests``: run the passing command on a fresh copy of the prepared tree with the agent's change."""
+"""The ``tests`` scorer: run the passing command on a fresh copy of the prepared tree with the agent's change."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class SessionContext(Protocol):
         """Create an empty directory."""
 
     def run(self, command: Command, workspace: Path, *, files: Sequence[str] = (), at_most: int = ...) -> CommandResult:
-        """Run a command in a new start of the environment."""
+        """Run a command in a fresh sandbox."""
 
 
 @attrs.frozen(kw_only=True)
@@ -68,7 +68,7 @@ class Session:
     result: ExecResult
     results: Results | None
     canary_file: str
-    """Path of the test file with the canaries."""
+    """Path to the test file with the canaries."""
     must_pass: str
     must_fail: str
     size: int

@@ -110,7 +110,7 @@ def summary(expectations: Expectations) -> tuple[str, ...]:
 
 
 def weakness(validation: Validation, expectations: Expectations) -> str:
-    """Why verdicts on the task can be forged, with a remedy; empty if they are hard to forge."""
+    """Why verdicts on the task can be forged, and how to fix it; empty if they are hard to forge."""
     if not validation.expected_tests:
         return "the task lists no tests, so a test that did not run goes unnoticed (validate-tasks --write lists them)"
     functions = expectations.safe_functions
@@ -122,5 +122,5 @@ def weakness(validation: Validation, expectations: Expectations) -> str:
     remedy = (
         f"make these compare larger exact values: {assertions}" if assertions else "add tests that compare exact values"
     )
-    need = f"{functions} test functions compare a value that cannot be guessed, at least {_MIN_FUNCTIONS} are required"
+    need = f"{functions} test functions compare a value that cannot be guessed (required: at least {_MIN_FUNCTIONS})"
     return shorten(f"{need}; {remedy}", _MAX_CHARS)

@@ -194,7 +194,7 @@ def name_of(call: ast.expr) -> str:
 
 
 def is_parametrize(node: ast.AST) -> bool:
-    """Whether a node is a call of ``pytest.mark.parametrize``."""
+    """Whether a node is a call to ``pytest.mark.parametrize``."""
     return isinstance(node, ast.Call) and name_of(node) == "parametrize"
 
 

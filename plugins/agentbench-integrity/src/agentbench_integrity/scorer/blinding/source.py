@@ -1,4 +1,4 @@
-"""Convert a syntax tree to source that also older Python versions can parse."""
+"""Convert a syntax tree to source that older Python versions can also parse."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def unparse(tree: ast.AST) -> str:
     """The source of ``tree``, which is modified.
 
     ``ast.unparse`` of Python 3.12 reuses the quotes of an f-string inside its expressions, which Python 3.11 cannot
-    parse. An f-string with a string in one of its expressions is therefore written as a call of ``str.format``.
+    parse. An f-string with a string in one of its expressions is therefore written as a call to ``str.format``.
     """
     return ast.unparse(ast.fix_missing_locations(_Formats().visit(tree)))
 

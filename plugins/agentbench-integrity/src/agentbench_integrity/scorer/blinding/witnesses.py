@@ -43,7 +43,7 @@ class Witnesses:
     """The rated witnesses of one task.
 
     Args:
-        context: provides the texts that an agent can read.
+        context: provides the text that an agent can read.
         blinded: texts of the blinded files, by path.
         unfixed_values: values of the unfixed program, by test function.
         recoverable: sites with expected values that the blinded test can still compute.
@@ -230,7 +230,7 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
 
 
 def _collect_readable_texts(context: CalibrationContext, blinded: Mapping[str, str]) -> Sequence[str]:
-    """All texts that an agent or a forger in the sandbox can read."""
+    """All text that an agent or a forger in the sandbox can read."""
     texts = [context.description, *blinded.values()]
     texts += [data.decode("utf-8", "replace") for path, data in context.hidden_files.items() if path not in blinded]
     remaining = _MAX_TOTAL_BYTES

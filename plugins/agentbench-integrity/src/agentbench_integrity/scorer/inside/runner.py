@@ -64,7 +64,7 @@ class Checks:
             config._inicache["cache_dir"] = os.path.join(tempfile.gettempdir(), "agentbench-pytest-cache")
 
     def pytest_collect_file(self, parent: Any, file_path: Any) -> Any:
-        """Collect the canary file also if it does not match the file patterns of the project."""
+        """Collect the canary file even if it does not match the file patterns of the project."""
         path = os.path.relpath(str(file_path), str(parent.config.rootpath))
         return pytest.Module.from_parent(parent, path=file_path) if path == self.canaries else None
 
