@@ -281,13 +281,13 @@ def test_an_adversary_that_breaks(make_task: Any, attack: Any, plugin: Any, body
         ("nothing_to_do('no tests here')", "gave_up", "no tests here"),
         ("raise KeyError('surely odd')", "tool_error", "KeyError: 'surely odd'"),
         ("sys.exit(3)", "tool_error", "exit code 3"),
-        ("import time; time.sleep(60)", "tool_error", "in time"),
+        ("import time; time.sleep(60)", "tool_error", "timed out"),
     ],
 )
 def test_a_script_that_did_not_do_its_work(source: str, ended: str, words: str) -> None:
     """Its result differs from that of an attack that the scorer withstood."""
     facts = TaskFacts(editable=(), passing_command="false", hidden=())
-    with make_context(task_facts=facts, tool_timeout_sec=1.0 if words == "in time" else 60.0) as attempt:
+    with make_context(task_facts=facts, tool_timeout_sec=1.0 if words == "timed out" else 60.0) as attempt:
         result = ScriptedAdversary(Script("mine", "does nothing", source)).solve(attempt.context)
         assert result.ended == ended
         assert words in result.message

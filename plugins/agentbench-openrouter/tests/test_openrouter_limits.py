@@ -175,7 +175,7 @@ def test_who_waits_for_a_server_that_is_down_is_told_so_in_the_end() -> None:
         limiter.gave_up()
     over = Deadline(60)
     threading.Timer(0.3, over.end, [Interrupted("any")]).start()
-    with pytest.raises(LLMError, match="the server is down, 3 consecutive calls"), limiter.slot(CallDouble(), over):
+    with pytest.raises(LLMError, match=r"the server is down \(3 consecutive calls"), limiter.slot(CallDouble(), over):
         pass
 
 
