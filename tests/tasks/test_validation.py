@@ -193,7 +193,7 @@ def test_all_problems_are_reported(make_task: Any, validate: Any, agentbench: An
     assert set(broken(validate())) == {"setup"}
     rows = agentbench("validate-tasks", "--suite", "mini").out.splitlines()
     assert re.match(r"one +invalid +2 +[\d.]+ +the setup command .exit 3. ended with exit code 3", rows[1])
-    assert re.match(r" +note: no reference solution: not proven solvable", rows[2])
+    assert re.match(r" +note: no reference solution, so the task is not proven solvable", rows[2])
 
 
 def test_a_task_without_a_reference_solution(make_task: Any, agentbench: Any, validate: Any) -> None:
@@ -201,8 +201,8 @@ def test_a_task_without_a_reference_solution(make_task: Any, agentbench: Any, va
     make_task(oracle={"patch": ""})
     done = agentbench("validate-tasks", "--suite", "mini")
     assert done.code == 0, done.out
-    assert re.search(r"one +valid +2 +[\d.]+ +note: no reference solution: not proven solvable", done.out)
-    assert "Add one: oracle.patch or oracle.script." in done.out
+    assert re.search(r"one +valid +2 +[\d.]+ +note: no reference solution, so the task is not proven solvable", done.out)
+    assert "Add a reference solution: oracle.patch or oracle.script." in done.out
     assert "1 of 1 tasks are valid" in done.out
     strict = validate("--strict")
     assert (strict["verdict"], strict["problems"], len(strict["notes"])) == ("invalid", [], 1)
@@ -345,7 +345,7 @@ def test_a_failing_command_that_agents_can_run(make_task: Any, validate: Any, ag
     assert re.search(
         r"^one +valid +2 +[\d.]+ +note: agents can never make failing_command pass", done.out, re.MULTILINE
     )
-    assert "  Let failing_command run public tests only" in done.out
+    assert "  Make failing_command run public tests only" in done.out
 
 
 BAD_SCORER = """

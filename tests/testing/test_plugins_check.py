@@ -94,7 +94,7 @@ WRONG = {
     "changes variables": (
         f"import os\nos.environ['SURELY_NEW'] = '1'\n{GOOD}",
         "error",
-        "loading it changes variables of the environment",
+        "loading it changes environment variables",
     ),
     "is slow": (f"import time\ntime.sleep(0.6)\n{GOOD}", "warning", "s, for every command"),
     "options that change": (

@@ -91,7 +91,7 @@ def test_rules_of_an_auditor(make_task: Any, agentbench: Any, plugin: Any, audit
     done = agentbench("validate-tasks", *flags)
     if auditors == "[]":
         assert done.code == 0
-        assert "no auditor is in use: it is unknown whether agents can reach the solution" in done.out
+        assert "no auditor is in use, so it is unknown whether agents can access the solution" in done.out
     else:
         assert done.code == 1
         assert "dull: 1 change" in done.err + done.out

@@ -1,1 +1,1 @@
-"""mini-swe-agent as an agent of AgentBench."""
+"""mini-swe-agent as an AgentBench agent."""

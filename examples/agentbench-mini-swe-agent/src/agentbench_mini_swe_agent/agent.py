@@ -16,13 +16,13 @@ _OFF = {"step_limit": 0, "cost_limit": 0.0, "wall_time_limit_seconds": 0, "outpu
 _MESSAGES = {
     "Refusal": "the model refused",
     "ContextWindowExceeded": "the conversation exceeds the model's context window",
-    "RepeatedFormatError": "the model repeatedly called no valid command",
+    "RepeatedFormatError": "the model repeatedly sent no valid command",
 }
 
 
 @attrs.frozen
 class MiniSweAgent:
-    """mini-swe-agent's ``DefaultAgent``, with a sandbox and a model of AgentBench."""
+    """mini-swe-agent's ``DefaultAgent``, with AgentBench's sandbox and model."""
 
     options: MiniSweAgentOptions
     configuration: Configuration = attrs.field(init=False)
@@ -36,7 +36,7 @@ class MiniSweAgent:
         configuration = self.configuration
         context.report_prompt_version(configuration.version)
         if not any(tool.name == "run" for tool in context.tools.specs):
-            message = "the variant does not offer the tool `run`, which is needed to run commands"
+            message = "the variant does not offer the `run` tool, which is required to run commands"
             return AgentResult(ended="tool_error", message=message, prompt_version=configuration.version)
         environment = SandboxEnvironment(context.tools, configuration.env, self.options.timeout_sec)
         model = AttemptModel(context, configuration.model)

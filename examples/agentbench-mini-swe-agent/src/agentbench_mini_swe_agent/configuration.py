@@ -30,7 +30,7 @@ class Configuration:
 
     @classmethod
     def read(cls, name: str) -> Configuration:
-        """A file of the package, or an absolute path. Raises InputError if it is not for tool calls."""
+        """A file in the package, or an absolute path. Raises InputError if it is not for tool calls."""
         path = Path(builtin_config_dir) / name
         if not path.is_file():
             known = ", ".join(sorted(file.name for file in Path(builtin_config_dir).glob("*.yaml")))
@@ -38,16 +38,16 @@ class Configuration:
         text, data = path.read_text(encoding="utf-8"), read_yaml(path)
         sections = {section: _section(data, section) for section in ("agent", "model", "environment")}
         if missing := [key for key in _REQUIRED if key not in sections["model"]]:
-            raise InputError(f"{path}: `model` has no {', '.join(missing)}", remedy="See mini.yaml of mini-swe-agent.")
+            raise InputError(f"{path}: `model` has no {', '.join(missing)}", remedy="See mini-swe-agent's mini.yaml.")
         if _TEXT_MODE in text or "action_regex" in sections["model"]:
             raise InputError(
-                f"{path}: is for models that write commands as text",
+                f"{path}: this configuration is for models that write commands as text",
                 remedy="Use a configuration for tool calls: mini.yaml, or a copy of it.",
             )
         try:
             AgentConfig(**sections["agent"])
         except ValueError as error:
-            raise InputError(f"{path}: {error}", remedy="See mini.yaml of mini-swe-agent.") from None
+            raise InputError(f"{path}: {error}", remedy="See mini-swe-agent's mini.yaml.") from None
         return cls(
             version=Prompt(f"mini-swe-agent-{minisweagent.__version__}-{path.stem}", text).version,
             agent=sections["agent"],

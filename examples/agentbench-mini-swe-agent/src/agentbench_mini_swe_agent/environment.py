@@ -1,4 +1,4 @@
-"""mini-swe-agent's interface for environments, implemented with AgentBench's tool ``run``."""
+"""mini-swe-agent's interface for environments, implemented with AgentBench's ``run`` tool."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SandboxEnvironment:
     """Environment variables of every command."""
     timeout_sec: float | None
     system: Mapping[str, str] = attrs.field(init=False)
-    """For prompts: the machine of the sandbox. Variables of the host are not included, as they may contain keys."""
+    """Template variables for prompts about the sandbox's machine. Host variables are excluded, as they may contain keys."""
 
     @system.default
     def _uname(self) -> Mapping[str, str]:
@@ -47,7 +47,7 @@ class SandboxEnvironment:
         return {"output": output, "returncode": code, "exception_info": ""}
 
     def _run(self, command: object) -> ToolResult:
-        # mini-swe-agent shows both streams as one. The tool refuses a command that is not text.
+        # mini-swe-agent shows both streams as one. The tool refuses a command that is not a string.
         merged = f"exec 2>&1\n{command}" if isinstance(command, str) else command
         arguments: dict[str, Any] = {"command": merged, "env": dict(self.env)}
         if self.timeout_sec is not None:
@@ -59,5 +59,5 @@ class SandboxEnvironment:
         return {**self.system, **kwargs}
 
     def serialize(self) -> dict[str, Any]:
-        """Nothing: AgentBench records the evidence."""
+        """Empty: AgentBench records the evidence."""
         return {}

@@ -22,7 +22,7 @@ _LOCK = threading.Lock()
 
 
 def agent_class() -> type[MiniSweAgent]:
-    """The class of the agent, after the import of mini-swe-agent."""
+    """Import mini-swe-agent and return the agent class."""
     with _LOCK:
         if "minisweagent" in sys.modules:
             from agentbench_mini_swe_agent.agent import MiniSweAgent

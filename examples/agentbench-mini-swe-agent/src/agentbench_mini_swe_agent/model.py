@@ -25,10 +25,10 @@ _FINAL = {"refusal": "Refusal", "context_overflow": "ContextWindowExceeded"}
 
 
 class AttemptModel:
-    """Calls the model of an attempt, with a tool. Errors propagate."""
+    """Calls an attempt's model, offering one tool. Errors propagate."""
 
     def __init__(self, context: AttemptContext, config: Mapping[str, Any]) -> None:
-        assert context.llm is not None, "registered with the capability needs_llm"
+        assert context.llm is not None, "registered with the needs_llm capability"
         self.config = config
         self._llm = context.llm
         self._log = context.log
@@ -81,7 +81,7 @@ class AttemptModel:
         return str(template.render(error=problem, actions=[], has_tool_calls=True, finish_reason=finish))
 
     def format_message(self, **kwargs: Any) -> dict[str, Any]:
-        """The message unchanged: images are not supported."""
+        """The unchanged message, since images are not supported."""
         return kwargs
 
     def format_observation_messages(
@@ -104,14 +104,14 @@ class AttemptModel:
         return {**self.config, **kwargs}
 
     def serialize(self) -> dict[str, Any]:
-        """Nothing: AgentBench records the evidence."""
+        """Empty: AgentBench records the evidence."""
         return {}
 
 
 def _message(data: Mapping[str, Any]) -> Message:
     answer = data.get("extra", {}).get("message")
     if isinstance(answer, Message):
-        return answer  # with opaque data of its provider
+        return answer  # with opaque data from its provider
     return Message(role=data["role"], content=data["content"], tool_call_id=data.get("tool_call_id", ""))
 
 

@@ -9,9 +9,9 @@ from agentbench_core import option
 
 @attrs.frozen(kw_only=True)
 class MiniSweAgentOptions:
-    """Options of agent ``mini-swe-agent``."""
+    """Options of the ``mini-swe-agent`` agent."""
 
     config: str = option("mini.yaml", help="YAML file in mini-swe-agent's own config directory, or an absolute path")
     timeout_sec: float | None = option(
-        None, help="time limit of one command; null: the task's limit for a call", minimum=0.1
+        None, help="time limit for one command; null: the task's limit for a call", minimum=0.1
     )

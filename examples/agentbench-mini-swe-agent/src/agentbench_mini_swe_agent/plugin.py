@@ -1,4 +1,4 @@
-"""Registers the agent. mini-swe-agent itself is imported when the agent is made."""
+"""Registers the agent. mini-swe-agent itself is imported when the agent is created."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ AGENTBENCH_API = 1
 
 
 def mini_swe_agent(options: MiniSweAgentOptions) -> Agent:
-    """Make the agent ``mini-swe-agent``."""
+    """Create the ``mini-swe-agent`` agent."""
     from agentbench_mini_swe_agent.importing import agent_class
 
     return agent_class()(options)
@@ -17,7 +17,7 @@ def mini_swe_agent(options: MiniSweAgentOptions) -> Agent:
 
 @hookimpl
 def agentbench_register_agents(register: Register[Agent]) -> None:
-    """The agent ``mini-swe-agent``."""
+    """The ``mini-swe-agent`` agent."""
     register(
         "mini-swe-agent",
         mini_swe_agent,

@@ -13,7 +13,7 @@ _SHORTEST = 400  # characters; shorter output is never dropped
 
 @attrs.define
 class Window:
-    """The dropped observations of a conversation, to which messages are only added."""
+    """The dropped observations of a conversation that only grows."""
 
     _dropped: set[int] = attrs.field(factory=set)
 

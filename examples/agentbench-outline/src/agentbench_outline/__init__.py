@@ -1,1 +1,1 @@
-"""An example of a plugin for AgentBench: a tool, an agent that uses it, and a variant that offers it."""
+"""An example of an AgentBench plugin: a tool, an agent that uses it, and a variant that offers it."""

@@ -1,4 +1,4 @@
-"""The agent ``outline-first``: outlines the files that the failure names, then works like ``baseline``."""
+"""The ``outline-first`` agent: outlines the files that the failure names, then works like ``baseline``."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from agentbench_core import RepairOptions, option
 
 @attrs.frozen(kw_only=True)
 class OutlineOptions:
-    """Options of tool ``outline``."""
+    """Options of the ``outline`` tool."""
 
     max_bytes: int = option(1 << 19, help="maximum size of a file in bytes; larger files are refused", minimum=1)
     max_definitions: int = option(
@@ -19,7 +19,7 @@ class OutlineOptions:
 
 @attrs.frozen(kw_only=True)
 class OutlineFirstOptions(RepairOptions):
-    """Options of agent ``outline-first``: how much it outlines, its prompts, and when it gives up."""
+    """Options of the ``outline-first`` agent: how much it outlines, its prompts, and when it gives up."""
 
     max_files: int = option(6, help="maximum number of files to outline; at most a quarter of the steps", minimum=0)
     max_chars: int = option(

@@ -1,4 +1,4 @@
-"""The outline of a Python file, from its text. Pure: nothing is imported or run."""
+"""The outline of a Python file, from its text. Pure functions: nothing is imported or run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WARNINGS = threading.Lock()
 
 
 class NotPythonError(Exception):
-    """A text cannot be parsed; the message is the reason."""
+    """Some text cannot be parsed; the message is the reason."""
 
 
 @attrs.frozen(kw_only=True)
@@ -49,7 +49,7 @@ class Outlined:
 
 
 def outlined(text: str) -> Outlined:
-    """The outline of an untrusted text. Raises NotPythonError if it cannot be parsed."""
+    """The outline of untrusted text. Raises NotPythonError if the text cannot be parsed."""
     tree = _parsed(text.removeprefix("\ufeff"))
     statements = sorted(_statements(tree), key=lambda each: each[1].lineno)
     definitions = tuple(_definition(prefix, node) for prefix, node in statements if isinstance(node, _DEFINITIONS))

@@ -12,7 +12,7 @@ _MAX_CHARS = 400  # of a name
 
 
 def named(output: str, paths: Iterable[str]) -> list[str]:
-    """The ``paths`` that some output names, in the order of the output.
+    """The ``paths`` that the output names, in the order of the output.
 
     Printed paths may be absolute inside a sandbox, so they are matched by their longest suffix.
     """
@@ -26,7 +26,7 @@ def named(output: str, paths: Iterable[str]) -> list[str]:
 def imported(names: Iterable[str], by: str, paths: Sequence[str]) -> list[str]:
     """The ``paths`` that the file ``by`` imports, for example any ``.../shop/cart.py`` for ``shop.cart.Cart``.
 
-    A name can be that of a module, or of something in a module. Of several matching files, the one nearest to the root
+    A name can refer to a module or to something in a module. Of several matching files, the one nearest to the root
     is used. Relative names start at the directory of ``by``.
     """
     result: dict[str, None] = {}

@@ -15,33 +15,33 @@ AGENTBENCH_API = 1
 
 @hookimpl
 def agentbench_register_tools(register: Register[Tool]) -> None:
-    """The tool ``outline``."""
+    """The ``outline`` tool."""
     register("outline", outline, OutlineOptions, summary="classes and functions of a Python file, with line numbers")
 
 
 @hookimpl
 def agentbench_register_agents(register: Register[Agent]) -> None:
-    """The agent ``outline-first``."""
+    """The ``outline-first`` agent."""
     summary = "starts with outlines of the files that the failure names"
     register("outline-first", outline_first, OutlineFirstOptions, summary=summary, capabilities={"needs_llm"})
 
 
 @hookimpl
 def agentbench_register_variants(register: RegisterVariant) -> None:
-    """The variant ``outline-first``: the agent, with the tool ``outline`` among its tools."""
+    """The ``outline-first`` variant: the agent, with the ``outline`` tool among its tools."""
     tools = ["apply_patch", "list_files", "outline", "read_file", "run", "search"]
-    register("outline-first", {"agent": "outline-first", "tools": tools}, summary="the agent with the tool outline")
+    register("outline-first", {"agent": "outline-first", "tools": tools}, summary="the agent with the outline tool")
 
 
 def outline(options: OutlineOptions) -> Tool:
-    """Make the tool ``outline``."""
+    """Create the ``outline`` tool."""
     from agentbench_outline.tool import Outline
 
     return Outline(options)
 
 
 def outline_first(options: OutlineFirstOptions) -> Agent:
-    """Make the agent ``outline-first``."""
+    """Create the ``outline-first`` agent."""
     from agentbench_outline.agent import OutlineFirst
 
     return OutlineFirst(options)

@@ -1,4 +1,4 @@
-"""The tool ``outline``."""
+"""The ``outline`` tool."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Outline:
         return ToolSpec.of("outline", description, OutlineArguments, "reads")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``definitions`` (``12-30: def Cart.total - The sum.``), ``omitted`` (number of further ones), ``imports``.
+        """``definitions`` (``12-30: def Cart.total - The sum.``), ``omitted`` (number of other definitions), ``imports``.
 
         Raises ToolError (``too_large``, ``not_python``, and errors of reading); InputError for invalid arguments.
         """

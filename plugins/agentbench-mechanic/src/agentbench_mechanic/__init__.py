@@ -1,1 +1,1 @@
-"""The llm ``mechanic``: rules instead of a model."""
+"""The ``mechanic`` llm: rules instead of a model."""

@@ -43,7 +43,7 @@ def tests_in(output: str) -> list[str]:
 
 
 def source_paths_in(text: str) -> list[str]:
-    """Source files that a text names, without tests."""
+    """Source files that a text names, excluding tests."""
     return list(dict.fromkeys(path for path in _SOURCE.findall(text) if not is_test(path)))
 
 

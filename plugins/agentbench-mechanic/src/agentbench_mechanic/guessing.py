@@ -11,7 +11,7 @@ from agentbench_mechanic.repair.ranking import is_python, repaired, repairs, sou
 from agentbench_mechanic.repair.source import Repair, Source, unified_diff
 
 _ELSEWHERE = 0.2
-"""Suspicion of lines that no traceback names."""
+"""The suspicion of lines that no traceback names."""
 _SMELL = 0.5
 """Minimum suspicion of code smells."""
 _PATH = re.compile(r"^\+\+\+ (?:b/)?(\S+)", re.MULTILINE)
@@ -62,7 +62,7 @@ def next_guess(
         applied: unified diffs of one file each that were applied to them, in order.
         refused: unified diffs that could not be applied.
         output: output of the failing command before them.
-        keep: keep the applied changes, which fixed a part, and only fix code smells as well.
+        keep: keep the applied changes, which fixed some failures, and fix only code smells in addition.
     """
     if keep:
         return _next_smell(read, refused, output)
@@ -100,7 +100,7 @@ def paths_of(diff: str) -> list[str]:
 
 
 def patched(text: str, diff: str, *, back: bool = False) -> str:
-    """A text after a diff of one file is applied, or reverted; unchanged where the diff does not match."""
+    """Text with a diff of one file applied or reverted; unchanged where the diff does not match."""
     for hunk in _HUNK.finditer(diff):
         lines = hunk[1].splitlines(keepends=True)
         old = "".join(line[1:] for line in lines if line[:1] in (" ", "-"))

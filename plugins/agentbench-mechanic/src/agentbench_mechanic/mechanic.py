@@ -19,9 +19,9 @@ from agentbench_mechanic.transcript import Exchange, Reply, Transcript
 from agentbench_mechanic.upload import search_command, upload_commands
 
 _SECONDS = 40.0
-"""For one search: tools may run for two minutes, and attempts for five."""
+"""Seconds for one search: tools may run for two minutes, and attempts for five."""
 _MAX_FRUITLESS = 2
-"""Searches without a result after which it gives up."""
+"""Number of searches without a result after which it gives up."""
 _MAX_PARTS = 12
 _MAX_READS = 6  # files
 _SEARCH = "-m repair"
@@ -48,7 +48,7 @@ def _next(transcript: Transcript) -> Reply:
 
 
 def _call_unknown_tool(transcript: Transcript) -> Reply:
-    """Call the first of unknown tools once, with arguments that match its schema."""
+    """Call the first of the unknown tools once, with arguments that match its schema."""
     name = next(iter(transcript.tools))
     if transcript.exchanges:
         return Reply("There is nothing here that I can fix.")

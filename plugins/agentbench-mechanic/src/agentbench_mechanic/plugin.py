@@ -14,7 +14,7 @@ AGENTBENCH_API = 1
 
 @hookimpl
 def agentbench_register_llms(register: Register[LLM]) -> None:
-    """The llm ``mechanic``."""
+    """The ``mechanic`` llm."""
     register(
         "mechanic",
         mechanic,
@@ -25,7 +25,7 @@ def agentbench_register_llms(register: Register[LLM]) -> None:
 
 
 def mechanic(options: NoOptions) -> LLM:
-    """Make the llm ``mechanic``."""
+    """Create the ``mechanic`` llm."""
     from agentbench_mechanic.provider import Mechanic
 
     return Mechanic()

@@ -1,4 +1,4 @@
-"""The llm ``mechanic``: rules instead of a model. It needs no server, no key and no network."""
+"""The ``mechanic`` llm: rules instead of a model. It needs no server, no key and no network."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Mechanic:
         """No cost and no context limit; warns that results do not measure agents."""
         if expected.request.model != MODEL:
             raise InputError(
-                f"llm 'mechanic' has only the model {MODEL!r}, not {expected.request.model!r}",
+                f"the 'mechanic' llm has only the model {MODEL!r}, not {expected.request.model!r}",
                 remedy=f"Omit --model, or pass --model {MODEL} if a file sets another model.",
             )
         return ModelFacts(
             usd_per_million_input=0.0,
             usd_per_million_output=0.0,
-            warnings=("the mechanic repairs programs by rules, without a model: its results say nothing about agents",),
+            warnings=("the mechanic repairs programs by rules, without a model: its results do not measure agents",),
         )
 
     def complete(self, request: Request, call: LLMCall) -> Completion:
@@ -53,4 +53,4 @@ class Mechanic:
         return self.answer(request)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing, since there is nothing to close."""

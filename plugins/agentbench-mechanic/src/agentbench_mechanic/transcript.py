@@ -62,7 +62,7 @@ class Transcript:
         return properties if isinstance(properties, Mapping) else {}
 
     def calls_of(self, tool: str) -> list[Exchange]:
-        """The calls of one tool, in order."""
+        """The calls to one tool, in order."""
         return [exchange for exchange in self.exchanges if exchange.tool == tool]
 
     def read(self) -> dict[str, str]:

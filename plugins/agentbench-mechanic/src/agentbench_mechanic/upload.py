@@ -1,4 +1,4 @@
-"""Upload the package ``repair`` to a sandbox as text, with shell commands."""
+"""Upload the ``repair`` package to a sandbox as text, with shell commands."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _PACKED = '"${TMPDIR:-/tmp}/mechanic.packed"'
 _RUN = 'PYTHONPATH="${{TMPDIR:-/tmp}}/mechanic" {python} -m repair --seconds {seconds} --skip {skip}{tests}'
 _PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*")
 _WITH_VALUE = ("-p", "-k", "-m", "-c", "-o", "-n", "-W", "-r")
-"""Short options of pytest with a separate value."""
+"""Short pytest options with a separate value."""
 _BYTES_PER_TOKEN = 3
-"""Bytes of a part per token of the response limit; four would leave no room for the rest."""
+"""Bytes per part for each token of the response limit. Four would leave no room for the rest of the response."""
 
 
 @functools.cache
 def packed() -> str:
-    """The package ``repair`` as compressed ASCII text, without comments."""
+    """The ``repair`` package as compressed ASCII text, without comments."""
     files = {}
     for entry in importlib.resources.files("agentbench_mechanic.repair").iterdir():
         if entry.name.endswith(".py"):
@@ -54,7 +54,7 @@ def _stripped(text: str) -> str:
 
 
 def upload_commands(max_tokens: int) -> list[str]:
-    """Shell commands that upload the package ``repair``, each short enough for a response of ``max_tokens``."""
+    """Shell commands that upload the ``repair`` package, each short enough for a response of ``max_tokens``."""
     text, size = packed(), max(max_tokens * _BYTES_PER_TOKEN, 500)
     parts = [text[start : start + size] for start in range(0, len(text), size)]
     return [f"printf %s '{part}' {'>>' if number else '>'} {_PACKED}" for number, part in enumerate(parts)]
@@ -70,7 +70,7 @@ def search_command(command: str, seconds: float, skip: int, *, unpack: bool) -> 
 
 
 def _tests(words: list[str]) -> list[str]:
-    """The arguments of pytest without options and their values."""
+    """The pytest arguments without options and their values."""
     after = words[words.index("pytest") + 1 :] if "pytest" in words else []
     pairs = zip(["", *after], after, strict=False)
     return [word for before, word in pairs if not word.startswith("-") and before not in _WITH_VALUE]

@@ -43,13 +43,13 @@ class TaskCounts:
     unscored: int = 0
     """Infrastructure errors: recorded without a score, for a reason outside the agent's control."""
     not_recorded: int = 0
-    """Planned, but without a record."""
+    """Planned attempts without a record."""
     reasons: Mapping[str, int] = attrs.field(factory=dict)
     """Counts of the failure reasons of attempts that did not pass, scored or not."""
     unscored_reasons: Mapping[str, int] = attrs.field(factory=dict)
     """The same for attempts without a score."""
     labels: Mapping[str, int] = attrs.field(factory=dict)
-    """Counts of attempts by label. Integrity labels include those of retried attempts."""
+    """Counts of attempts by label. Integrity labels of retried attempts are included."""
     steps: int = 0
     duration_sec: float = 0.0
     tokens: int = 0
@@ -103,7 +103,7 @@ class TaskCounts:
         return 0 < self.scored + self.unscored == self.reasons.get(INVALID, 0)
 
     def cleared(self) -> TaskCounts:
-        """The same counts with suspected attempts as unscored."""
+        """The same counts with suspected attempts treated as unscored."""
         return attrs.evolve(
             self,
             passed=self.passed - self.suspected_passed,
@@ -148,7 +148,7 @@ class RunCounts:
 
     @property
     def cleared(self) -> RunCounts:
-        """The run with suspected attempts as unscored."""
+        """The run with suspected attempts treated as unscored."""
         return attrs.evolve(self, tasks=tuple(task.cleared() for task in self.tasks))
 
     @cached_property

@@ -20,20 +20,20 @@ def agentbench_register_commands(register: RegisterCommand) -> None:
 
 @hookimpl
 def agentbench_register_reporters(register: Register[Reporter]) -> None:
-    """Register the reporters ``summary`` and ``html``."""
+    """Register the ``summary`` and ``html`` reporters."""
     register("summary", summary, NoOptions, summary="the summary as Markdown, CSV and JSON")
     register("html", html, NoOptions, summary="report.html: one self-contained page that works offline")
 
 
 def summary(options: NoOptions) -> Reporter:
-    """The reporter ``summary``."""
+    """The ``summary`` reporter."""
     from agentbench_report.reporter import SummaryReporter
 
     return SummaryReporter(options)
 
 
 def html(options: NoOptions) -> Reporter:
-    """The reporter ``html``."""
+    """The ``html`` reporter."""
     from agentbench_report.html.reporter import HtmlReporter
 
     return HtmlReporter(options)

@@ -1,4 +1,4 @@
-"""Formats a power analysis as Markdown."""
+"""Format a power analysis as Markdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Count the attempts of a run directory, reading each record once without keeping it in memory."""
+"""Count the attempts of a run directory, reading each record once and holding none in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SUSPICIONS = frozenset({"tamper_suspected", "leak_suspected"})
 """Labels of suspected attempts. Headline rates are also given without these attempts. Confirmed tampering is not among
 them, since it already counts as a failure, nor is a weak verdict, which is a property of the task's commands."""
 INTEGRITY = SUSPICIONS | {TAMPER_CONFIRMED}
-"""Labels that are kept for a task even if the attempt was retried."""
+"""Labels that a task retains even if the attempt was retried."""
 
 
 def read(directory: Path) -> RunCounts:

@@ -1,4 +1,4 @@
-"""The reporter ``summary``: writes the output of ``agentbench report summary`` when a run ends."""
+"""The ``summary`` reporter: writes the output of ``agentbench report summary`` when a run ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks whether the cost of a run is known. Unknown costs are recorded as 0."""
+"""Check whether the cost of a run is known. Unknown costs are recorded as 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formats a summary as Markdown or CSV."""
+"""Format a summary as Markdown or CSV."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def percent(rate: float) -> str:
 
 
 def points(difference: float) -> str:
-    """A difference of two rates in percentage points, with its sign."""
+    """The difference between two rates in percentage points, with its sign."""
     return f"{100 * difference:+z.1f} pp"
 
 

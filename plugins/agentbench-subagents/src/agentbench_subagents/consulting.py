@@ -30,7 +30,7 @@ class Role(Generic[R]):
     name: str
     prompt: Prompt
     reads: bool = False
-    """Whether it may use tools that read. No role may use other tools."""
+    """Whether it may use tools that read. No role may use any other tools."""
     report: type[R]
     report_tool: str = "report"
     """The name of the tool that submits the report."""
@@ -135,7 +135,7 @@ class Consultation(Generic[R]):
         self._accepted, self._not_made = None, []
 
     def _make_calls(self, calls: tuple[ToolCall, ...]) -> tuple[R | None, bool]:
-        """Make the calls of a response in order, up to an accepted report. Also returns whether a tool was called."""
+        """Execute a response's calls in order, up to an accepted report. Also returns whether a tool was called."""
         called = False
         for index, call in enumerate(calls):
             if call.tool == self._role.report_tool:
@@ -154,7 +154,7 @@ class Consultation(Generic[R]):
         return None, called
 
     def _not_made_result(self, call: ToolCall) -> ToolResult:
-        """The result of a call that is not made, and costs no step."""
+        """The result of a call that is not executed and costs no step."""
         why = call.problem or self._messages("no_steps" if self._names else "not_offered")
         message = self._messages("only_report", call=call.tool, why=why, tool=self._role.report_tool)
         return ToolResult.failure("not_made", message)
@@ -174,7 +174,7 @@ class Consultation(Generic[R]):
 
     def _failure(self) -> Failure | None:
         if self._refused >= self._tries:
-            return Failure(f"{self._refused} reports were refused; the last: {self._problem}")
+            return Failure(f"{self._refused} reports were refused; last problem: {self._problem}")
         if self._errors >= self._rules.tool_errors:
             return Failure(f"{self._errors} tool calls in a row failed")
         if self._idle >= self._rules.idle_turns:

@@ -22,9 +22,9 @@ _MAX_LINE = 2000
 
 @attrs.frozen(kw_only=True)
 class Location:
-    """A location that some output names.
+    """A location that the output names.
 
-    ``path`` is as printed, ``line`` counts from 1 and is ``None`` if none is given, ``symbol`` is a function,
+    ``path`` is as printed, ``line`` counts from 1 and is ``None`` if unknown, ``symbol`` is a function,
     ``Class.method`` or empty. Kinds: ``raised`` (an exception was raised here), ``frame`` (called on the way to it),
     ``import`` (a name could not be imported from here), ``test`` (a test that failed).
     """
@@ -36,7 +36,7 @@ class Location:
 
 
 def parse(text: str) -> tuple[Location, ...]:
-    """Every location that ``text`` names, in order, with repetitions. Never raises."""
+    """Every location that ``text`` names, in order, including repetitions. Never raises."""
     parser = _Parser()
     locations: list[Location] = []
     for line in _ANSI.sub("", text).splitlines():
@@ -89,7 +89,7 @@ _FRAME_BREAK = re.compile(r"_ _ _|_{3,} |={3,}")
 
 
 class _Parser:
-    """Reads line by line. Which frame of a traceback is the last, and raised, is only known from the next lines."""
+    """Reads line by line. Only the following lines show which frame is the last and raised the exception."""
 
     def __init__(self) -> None:
         self._frame: Location | None = None

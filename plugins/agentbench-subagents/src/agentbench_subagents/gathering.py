@@ -18,10 +18,10 @@ from agentbench_subagents.search_results import FileMatches, match_files
 from agentbench_subagents.sources import Source
 
 TOOLS = frozenset({"list_files", "read_file"})
-"""Required tools; without them nothing is gathered."""
+"""Required tools. Without them, nothing is gathered."""
 
 _TESTS_FIRST = 2
-"""Test files that are read before imports; other tests are read after them."""
+"""Number of test files that are read before imports. Other tests are read after imports."""
 _MORE_LISTINGS = 2  # directories to list separately if the list of all files was truncated
 _BEYOND = 60  # lines to read around a line beyond the truncated beginning of a long file
 
@@ -42,10 +42,10 @@ def gather(context: AttemptContext, output: str, *, max_files: int, max_depth: i
 
     Args:
         context: the attempt; its tools ``list_files`` and ``read_file`` are called.
-        output: what the failing command printed.
+        output: the output of the failing command.
         max_files: maximum calls of ``read_file``; a file that is too long for one call can take two.
         max_depth: depth of imports to follow from the files that the output names.
-        version: of the messages to the model.
+        version: the version of the messages to the model.
     """
     if not {spec.name for spec in context.tools.specs} >= TOOLS:
         return Gathered(candidates=(), sources={}, unread=())
@@ -111,7 +111,7 @@ class _Gathering:
         return paths, bool(result.fields.get("omitted"))
 
     def _next(self, ranked: Sequence[Candidate]) -> Candidate | None:
-        """What to read next: files that the failure names, of which a few tests, then imports, then other tests."""
+        """The next file: first files that the failure names, with a few tests, then imports, then other tests."""
         unread = [it for it in ranked if it.path not in self._sources and it.path not in self._failed]
         tests_read = sum(it.group is Group.TEST and it.path in self._sources for it in ranked)
 
@@ -119,7 +119,7 @@ class _Gathering:
             named = candidate.depth == 0
             return not (named and (candidate.group is not Group.TEST or tests_read < _TESTS_FIRST))
 
-        return min(unread, key=later, default=None)  # of equal ones the first, which is the best
+        return min(unread, key=later, default=None)  # of equal candidates the first, which is the best
 
     def _read(self, candidate: Candidate) -> Source | None:
         result = self._read_file(path=candidate.path)

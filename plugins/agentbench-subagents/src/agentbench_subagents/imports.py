@@ -1,4 +1,4 @@
-"""The files of a workspace that a file imports, by its syntax tree. Pure."""
+"""The files of a workspace that a file imports, according to its syntax tree. Pure functions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Imported:
 
 
 def imports_of(source: Source) -> tuple[Import, ...]:
-    """Every import of a file, also inside functions, in the order of lines; empty without a syntax tree."""
+    """Every import in a file, including those inside functions, in the order of lines; empty without a syntax tree."""
     nodes = ast.walk(source.tree) if source.tree else ()
     statements = [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
     return tuple(each for node in sorted(statements, key=lambda node: node.lineno) for each in _bindings(node))
@@ -52,7 +52,7 @@ def imports_of(source: Source) -> tuple[Import, ...]:
 def uses(source: Source, spans: Iterable[Span]) -> frozenset[str]:
     """Dotted names in some lines, and in the functions and classes of the file that they name, recursively.
 
-    So a test uses what its fixtures and helpers use.
+    Thus a test also uses the names that its fixtures and helpers use.
     """
     return frozenset(name for _, names in _reached(source, spans) for name in names)
 
@@ -192,7 +192,7 @@ def _is_used(import_: Import, used: frozenset[str]) -> bool:
 
 
 def _symbols(import_: Import, name: str, used: frozenset[str]) -> Iterator[str]:
-    """What is used of a file: the imported name, or the attributes of the module that occur."""
+    """The names used from a file: the imported name, or the attributes of the module that occur."""
     if name == "*":
         yield from sorted(name for name in used if "." not in name)
     elif name:

@@ -1,4 +1,4 @@
-"""The tool ``locate_failures``."""
+"""The ``locate_failures`` tool."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LocateFailures:
     )
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``files``: path, lines, symbols, why; ``not_in_workspace``: named paths that the workspace does not have.
+        """``files``: path, lines, symbols, why; ``not_in_workspace``: named paths that are not in the workspace.
 
         Raises InputError for invalid arguments.
         """

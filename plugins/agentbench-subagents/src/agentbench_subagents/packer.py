@@ -1,4 +1,4 @@
-"""The agent ``context_packer``: packs the files related to the failure, then works like ``baseline``."""
+"""The ``context_packer`` agent: packs the files related to the failure, then works like ``baseline``."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def pack(
         sources: the files that were read, by path.
         max_tokens: the budget, including the manifest.
         unread: files that were not read, with the reason.
-        version: of the messages to the model.
+        version: the version of the messages to the model.
     """
     unread, messages = tuple(unread), messages_of(version)
     room = max_tokens * BYTES_PER_TOKEN - _OVERHEAD
@@ -138,7 +138,7 @@ def windows(source: Source, candidate: Candidate) -> tuple[Span, ...]:
 
 
 def called(source: Source, candidate: Candidate, chosen: Sequence[Span]) -> Iterator[tuple[Span, ...]]:
-    """Also what the named code calls in the same file: all levels, then fewer and fewer."""
+    """Also the code in the same file that the named code calls: all levels, then fewer and fewer."""
     for spans in reversed(callees(source, spans_of(source, candidate.lines, candidate.symbols))):
         yield _merged(source, [*chosen, *spans, *_heads(source, spans)])
 

@@ -15,13 +15,13 @@ AGENTBENCH_API = 1
 
 @hookimpl
 def agentbench_register_tools(register: Register[Tool]) -> None:
-    """The tool ``locate_failures``."""
-    summary = "from test output to the files, lines and symbols it names"
+    """The ``locate_failures`` tool."""
+    summary = "finds the files, lines and symbols that test output names"
     register("locate_failures", locate_failures, LocateFailuresOptions, summary=summary)
 
 
 def locate_failures(options: LocateFailuresOptions) -> Tool:
-    """Make the tool ``locate_failures``."""
+    """Create the ``locate_failures`` tool."""
     from agentbench_subagents.locate import LocateFailures
 
     return LocateFailures()
@@ -29,7 +29,7 @@ def locate_failures(options: LocateFailuresOptions) -> Tool:
 
 @hookimpl
 def agentbench_register_agents(register: Register[Agent]) -> None:
-    """The agents ``context_packer`` and ``subagents``."""
+    """The ``context_packer`` and ``subagents`` agents."""
     register(
         "context_packer",
         context_packer,
@@ -58,14 +58,14 @@ def agentbench_register_variants(register: RegisterVariant) -> None:
 
 
 def context_packer(options: ContextPackerOptions) -> Agent:
-    """Make the agent ``context_packer``."""
+    """Create the ``context_packer`` agent."""
     from agentbench_subagents.packer import ContextPacker
 
     return ContextPacker(options)
 
 
 def subagents(options: SubagentsOptions) -> Agent:
-    """Make the agent ``subagents``."""
+    """Create the ``subagents`` agent."""
     from agentbench_subagents.routing import Subagents
 
     return Subagents(options)

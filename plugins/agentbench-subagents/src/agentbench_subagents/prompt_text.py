@@ -76,7 +76,7 @@ class Known:
 
 @attrs.frozen
 class PromptText:
-    """The messages of the agent ``subagents``."""
+    """The messages of the ``subagents`` agent."""
 
     messages: Messages
 
@@ -113,7 +113,7 @@ class PromptText:
         return "\n\n".join(parts)
 
     def findings(self, report: SearchReport) -> str:
-        """A searcher's report as shown to others: the first of its files, if they are too many."""
+        """A searcher's report as shown to others, with only the first files if there are too many."""
         shown = [shortened(report.summary, _WORDS)] if report.summary else []
         room = _FINDINGS - sum(map(len, shown))
         for number, file in enumerate(report.files):
@@ -177,7 +177,7 @@ class PromptText:
 
 
 def shortened(text: str, most: int) -> str:
-    """Text of about ``most`` characters: of a longer one, the beginning and, twice as long, the end."""
+    """Text of about ``most`` characters: for longer text, the beginning and an end that is twice as long."""
     if len(text) <= most:
         return text
     return f"{text[: most // 3]}\n[...]\n{text[-2 * most // 3 :]}"

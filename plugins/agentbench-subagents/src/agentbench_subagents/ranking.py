@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Group(enum.IntEnum):
-    """Why a file is a candidate, the strongest reason first.
+    """Reasons why a file is a candidate, the strongest first.
 
     Tests come last: a failing test only shows the defect.
     """
@@ -33,7 +33,7 @@ class Group(enum.IntEnum):
 
 
 _MAX_NAMED = 50
-"""Lines and symbols of one file that are kept, the most relevant first: an output can name all of them."""
+"""Maximum lines and symbols per file, the most relevant first: the output can name all of them."""
 
 _GROUPS: Mapping[Kind, Group] = {
     "raised": Group.RAISED,
@@ -61,7 +61,7 @@ class Candidate:
         return self.group, self.depth
 
     def merged(self, other: Candidate) -> Candidate:
-        """Combine two reasons for one file: the stronger one decides the rank, and all locations are kept."""
+        """Combine two reasons for one file: the stronger reason decides the rank, and all locations are retained."""
         first, second = sorted((self, other), key=lambda candidate: candidate.rank_key)
         return attrs.evolve(
             first,
@@ -120,7 +120,7 @@ def imported_by(source: Source, candidate: Candidate, modules: Modules) -> tuple
 
 
 def _reexported(imported: Imported, symbols: Sequence[str]) -> Imported:
-    """An import by a package: it is used if one of its names is among those wanted of the package."""
+    """An import by a package: it is used if one of its names is wanted from the package."""
     wanted = tuple(symbol for symbol in imported.symbols if symbol in symbols)
     everything = tuple(symbols) if imported.used else imported.symbols  # a star re-exports everything
     return attrs.evolve(imported, used=bool(wanted) or imported.used, symbols=wanted or everything)
@@ -150,7 +150,7 @@ class Candidates:
         self.add(candidates)
 
     def add(self, candidates: Iterable[Candidate]) -> None:
-        """Add candidates; those of one file are merged."""
+        """Add candidates, merging candidates for the same file."""
         for each in candidates:
             known = self._candidates.get(each.path)
             self._candidates[each.path] = known.merged(each) if known else each

@@ -48,7 +48,7 @@ class SearchReport:
     summary: str = option("", help="the suspected cause")
 
     def after(self, earlier: SearchReport) -> SearchReport:
-        """Both reports as one: each file once, newer ones first. A report without files changes nothing."""
+        """Both reports as one: each file once, newer files first. A report without files changes nothing."""
         if not self.files:
             return earlier
         files: dict[str, CandidateFile] = {}

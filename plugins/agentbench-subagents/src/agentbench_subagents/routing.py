@@ -1,4 +1,4 @@
-"""The agent ``subagents``: a router delegates to a searcher, a patcher and a tester, each with its own budget."""
+"""The ``subagents`` agent: a router delegates to a searcher, a patcher and a tester, each with its own budget."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ R = TypeVar("R")
 _PATCH_TOOL = "apply_patch"
 """The tool that applies patches: it takes a diff, and returns the offsets of its hunks."""
 _RESERVED = 2
-"""Steps that no sub-agent gets: to apply a patch, and to run the command."""
+"""Steps reserved from sub-agents: one to apply a patch and one to run the command."""
 
 
 @attrs.frozen(kw_only=True)
@@ -100,7 +100,7 @@ def roles(version: str) -> Roles:
 
 
 def _schemas(version: str) -> Mapping[str, Mapping[str, Any]]:
-    """The schemas of report tools by role, as the version sent them; by default those of the report classes."""
+    """The schemas of report tools by role, as sent by the version; by default, the schemas of the report classes."""
     if version != "v1":
         return {}
     file = importlib.resources.files("agentbench_subagents") / "prompts" / "reports_v1.json"
@@ -118,7 +118,7 @@ class Subagents:
         version = roles(self.options.prompt_version).version
         context.report_prompt_version(version)  # recorded even if the attempt ends by an exception
         if missing := list(_missing(context.tools.specs)):
-            message = f"agent 'subagents' requires {' and '.join(missing)}"
+            message = f"the 'subagents' agent requires {' and '.join(missing)}"
             return AgentResult(ended="tool_error", message=message, prompt_version=version)
         return attrs.evolve(_Repair(context, self.options).run(), prompt_version=version)
 
@@ -151,7 +151,7 @@ class _Repair:
             if self._same_failures >= self._options.same_failure:
                 return _gave_up(f"the command fails in the same way after {self._same_failures} changes")
             if self._futile >= self._options.idle_turns:
-                return _gave_up(f"{self._futile} decisions in a row could not be carried out; the last: {outcome}")
+                return _gave_up(f"{self._futile} decisions in a row could not be carried out; last problem: {outcome}")
         return _gave_up(f"the command does not pass after {self._options.max_rounds} decisions")
 
     def _stopped(self, why: str) -> AgentResult:
@@ -173,7 +173,7 @@ class _Repair:
         return self._undo() if decision.action == "undo" else self._test(decision.task)
 
     def _obstacle(self, decision: Decision) -> str:
-        """Why a decision cannot be carried out; empty if it can."""
+        """Why a decision cannot be carried out; empty if it can be."""
         steps = self._options.searcher_steps
         if decision.action == "search" and steps and self._share(steps) == 0:
             return self._text.failed("searcher", self._messages("reserved_steps", steps=_RESERVED))
@@ -195,7 +195,7 @@ class _Repair:
         return self._text.findings(report)
 
     def _patch(self, task: str) -> str:
-        """Let the patcher report a diff, apply it, and rerun the command.
+        """Have the patcher report a diff, apply it, and rerun the command.
 
         The patcher itself cannot change files. A diff that does not apply goes back to it, with the problem.
         """
@@ -254,12 +254,12 @@ class _Repair:
             consultation = Consultation(role, child, self._options, tries=self._options.report_tries, accept=accept)
             return consultation.ask(task)
         except BudgetExceeded as error:
-            if error.budget is not child.budget:  # not only its share is used up
+            if error.budget is not child.budget:  # the whole budget is used up, not only its share
                 raise
             return Failure(f"its share of the budget is used up: {error.message}")
 
     def _share(self, steps: int) -> int:
-        """At most so many of the remaining steps, without the reserved ones."""
+        """At most this many of the remaining steps, excluding the reserved steps."""
         left = self._context.budget.steps_left
         return steps if left is None else max(0, min(steps, left - _RESERVED))
 
@@ -267,7 +267,7 @@ class _Repair:
 def _missing(offered: Sequence[ToolSpec]) -> Iterator[str]:
     """Descriptions of the required tools that are not offered."""
     if not any(spec.name == _PATCH_TOOL for spec in offered):
-        yield f"the tool {_PATCH_TOOL}"
+        yield f"the {_PATCH_TOOL} tool"
     if not any(spec.runs_commands for spec in offered):
         yield "a tool that runs commands"
 

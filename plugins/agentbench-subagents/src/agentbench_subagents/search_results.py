@@ -17,12 +17,12 @@ WHY: Mapping[Kind, str] = {
 }
 
 _MAX_LOCATIONS = 2000
-"""Locations that are matched: an output can name a million."""
+"""Maximum locations that are matched: the output can name a million."""
 
 
 @attrs.frozen(kw_only=True)
 class FileMatches:
-    """The files that some output names."""
+    """The files that the output names."""
 
     files: Mapping[str, tuple[Location, ...]]
     """Files of the workspace and the locations in them, in the order of the output."""

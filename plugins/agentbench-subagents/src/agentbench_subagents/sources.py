@@ -11,7 +11,7 @@ from functools import cached_property
 import attrs
 
 _MAX_CHARS = 1_000_000
-"""Longer texts are not parsed."""
+"""Longer text is not parsed."""
 
 _WARNINGS = threading.Lock()
 """Warning filters are global, and attempts run in threads."""
@@ -63,7 +63,7 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module | None:
-        """The syntax tree, of a truncated file that of its complete statements; ``None`` if it cannot be parsed."""
+        """The syntax tree, only of complete statements if the file is truncated; ``None`` if it cannot be parsed."""
         beginning = []
         for number in range(1, self.total + 1):
             if number not in self.lines:
@@ -88,7 +88,7 @@ class Source:
 
     @cached_property
     def only_reexports(self) -> bool:
-        """Whether it only re-exports: it has only imports, texts and names like ``__all__``."""
+        """Whether it only re-exports: it has only imports, strings and names like ``__all__``."""
         return self.tree is not None and bool(self.import_spans) and all(map(_is_reexport, self.tree.body))
 
     def enclosing(self, line: int) -> tuple[Definition, ...]:
@@ -96,18 +96,18 @@ class Source:
         return tuple(it for it in self.definitions if it.span[0] <= line <= it.span[1])
 
     def named(self, symbol: str) -> tuple[Definition, ...]:
-        """The definitions of a symbol: ``f`` or ``C.f``, also as the end of a longer name."""
+        """The definitions of a symbol: ``f`` or ``C.f``, even as the end of a longer name."""
         return tuple(it for it in self.definitions if f".{it.name}".endswith(f".{symbol}"))
 
 
 def lines_of(text: str) -> list[str]:
-    r"""Lines as Python counts them: ``\n``, ``\r\n`` and ``\r`` end one, a form feed does not."""
+    r"""Lines as Python counts them: ``\n``, ``\r\n`` and ``\r`` end a line, and a form feed does not."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return lines if lines[-1] else lines[:-1]
 
 
 def parsed(text: str) -> ast.Module | None:
-    """The syntax tree of an untrusted text; ``None`` if it cannot be parsed."""
+    """The syntax tree of untrusted text; ``None`` if it cannot be parsed."""
     if len(text) > _MAX_CHARS:
         return None
     with _WARNINGS, warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""One check of a task: it fails before the fix, its reference solution passes, an empty change fails."""
+"""One check of a task: it must fail before the fix and with an empty change, and pass with its reference solution."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ from agentbench_tasks.rules import NOT_AUDITED, NOT_PROVEN, REMEDIES, Note, Prob
 
 
 class DoNothing:
-    """An agent that changes nothing: it must not pass."""
+    """An agent that changes nothing, which must not pass."""
 
     def solve(self, context: AttemptContext) -> AgentResult:
-        """End at once."""
+        """End immediately."""
         return AgentResult()
 
 
@@ -68,11 +68,11 @@ class TaskCheck:
     before: Mapping[str, str] | None
     after: Mapping[str, str] | None
     calibration: Calibration | None
-    """The scorer's calibration, if it calibrates."""
+    """The scorer's calibration; empty if it does not calibrate."""
     audited: tuple[Problem, ...]
     """The problems found by auditors, which run once."""
     notes: tuple[Note, ...]
-    """Notes: not problems, but worth knowing."""
+    """Notes, which are not problems but worth knowing."""
     duration_sec: float
 
 
@@ -84,7 +84,7 @@ def check_task(
     per_test: bool,
     audited: tuple[Problem, ...] | None = None,
 ) -> TaskCheck:
-    """Check a task once, in fresh forks and starts; only its setup is shared.
+    """Check a task once, in fresh forks and sandboxes; only its setup is shared.
 
     ``audited`` are the problems that auditors found in an earlier check: they depend on the setup only.
 
@@ -134,7 +134,7 @@ class _Checking:
     calibration: Calibration | None = None
     notes: tuple[Note, ...] = ()
     solved: tuple[Change, ...] = ()
-    """The change of the reference solution."""
+    """The reference solution's change."""
 
     def add(self, rule: Rule, reason: str, printed: MemoryEvidence | None = None) -> None:
         """Add a problem."""
@@ -143,7 +143,7 @@ class _Checking:
         self.problems.append(Problem(rule=rule, reason=reason, remedy=REMEDIES[rule], output=output))
 
     def run(self) -> None:
-        """Check one rule; a broken one does not prevent the next."""
+        """Check one rule. A broken rule does not prevent later checks."""
         task, shared = self.plan.task, self.session.shared
         if not task.script:
             self.notes = (NOT_PROVEN,)
@@ -195,7 +195,7 @@ class _Checking:
     def _attempt(
         self, agent: ConfiguredComponent, baseline: Baseline, *, judge_empty: bool = False
     ) -> tuple[AttemptResult, MemoryEvidence]:
-        """The result of an attempt with this agent, and its last output. Raises what ended it from outside."""
+        """The result of an attempt with this agent, and its last output. Raises the reason if ended from outside."""
         printed = MemoryEvidence()
         result = run_attempt(
             attrs.evolve(self.plan, agent=agent),
@@ -215,7 +215,7 @@ class _Checking:
     def _empty_patch(self, baseline: Baseline) -> None:
         result, printed = self._attempt(_IDLE, baseline, judge_empty=True)
         score = result.score
-        assert score is not None, "an empty change is scored"
+        assert score is not None, "an empty change must have a score"
         if score.passed:
             message = "the scorer passes the empty patch"
             self.add(Rule.EMPTY_PATCH_FAILS, message, printed)
@@ -244,7 +244,7 @@ class _Checking:
             self.add(_REFUSED[applying.refused.how], str(applying.refused))
             return
         change, score = result.change, result.score
-        assert change is not None, "an agent that has ended has a change, possibly an empty one"
+        assert change is not None, "an agent that has ended must have a change, possibly an empty one"
         self.solved = change.included
         if change.excluded:
             names = ", ".join(label.name for label in change.labels)
@@ -254,7 +254,7 @@ class _Checking:
         if not change.included:
             self.add(Rule.ORACLE_CHANGES, "no part of the reference solution's change can be scored")
             return
-        assert score is not None, "a change is judged"
+        assert score is not None, "a change must have a score"
         self.after = score.tests
         self._passes(score, printed)
 

@@ -40,19 +40,19 @@ from agentbench_tasks.new_task import write_task
 from agentbench_tasks.validation import TaskReport, Watcher, validate
 
 _TIMES = 2
-"""Checks per task: one is not enough to detect flaky tasks."""
+"""Checks per task. One check cannot detect flaky tasks."""
 
 
 @click.command()
 @suite_flags
 @task_flag
-@click.option("--times", type=click.IntRange(min=1), help="How often to check each task. [default: 2]")
+@click.option("--times", type=click.IntRange(min=1), help="Number of checks per task. [default: 2]")
 @click.option("--workers", type=int, help="Number of tasks to check in parallel. [default: 2]")
 @sandbox_flag
 @set_flag
 @click.option("--strict", is_flag=True, help="Treat notes as errors, such as a missing reference solution.")
 @click.option("--write", is_flag=True, help="Write the lists fail_to_pass and pass_to_pass of valid tasks.")
-@click.option("--flakes", is_flag=True, help="Add the results to flakes.yaml, which quarantines flaky tasks.")
+@click.option("--flakes", is_flag=True, help="Add the results to flakes.yaml, and quarantine flaky tasks.")
 @json_flag
 @click.pass_obj
 def validate_tasks(
@@ -66,20 +66,21 @@ def validate_tasks(
     as_json: bool,
     **typed: Any,
 ) -> int:
-    """Check that tasks are valid, without any agent.
+    """Check that tasks are valid, without using an agent.
 
     \b
     agentbench validate-tasks --suite custom-dev
     agentbench validate-tasks --suite custom-dev --times 10 --flakes
 
-    In fresh copies each time: the failing command must fail, the empty patch must fail, the reference solution must
-    pass. A task whose results differ is flaky. Exit code 1 unless all tasks are valid. With --times it reports how
-    often each task was flaky; --flakes records that, and tasks that are flaky too often are quarantined in runs.
+    Each check uses a fresh copy: the failing command must fail, the empty patch must fail, and the reference solution
+    must pass. A task whose results differ is flaky. With --times, the command reports how often each task was flaky.
+    With --flakes, it also records that, and runs quarantine tasks that are flaky too often. Exit code: 1 unless all
+    tasks are valid.
 
     Checks that need a reference solution are skipped for tasks without one, with a note.
     """
     if write and flakes:
-        raise click.UsageError("--write changes the tasks, so their flakes must be measured afterwards")
+        raise click.UsageError("--write changes the tasks, so measure their flakiness afterwards")
     variant = variant_for_tasks(app, typed, "validation")
     settings = variant.settings.run
     tasks = select(read_suite(Path(settings.tasks), settings.suite), task_globs)
@@ -138,7 +139,7 @@ class _Progress(Watcher):
                     say(textwrap.indent(problem.output, "      | "), err=True)
 
     def finished(self, finding: TaskReport) -> None:
-        """Keep the result, so that an interrupt loses nothing."""
+        """Store the result, so that an interrupt loses nothing."""
         self.findings[finding.task.spec.id] = finding
 
     def note(self, message: str) -> None:
@@ -164,7 +165,7 @@ def _print(findings: Sequence[TaskReport]) -> None:
 
 
 def _calibrated(finding: TaskReport) -> Iterator[str]:
-    """The scorer's notes on a task, and why verdicts on it are weak."""
+    """The scorer's notes on a task, and the reasons for weak verdicts."""
     if (result := finding.checks[0].calibration) is not None:
         yield from result.summary
         if result.weakness:
@@ -259,14 +260,14 @@ def _plain_flakes(tally: CheckCounts) -> dict[str, Any]:
 
 
 def _write(finding: TaskReport) -> str:
-    """Write the expected tests of a task if possible; returns what was done, or why not."""
+    """Write the expected tests of a task if possible. Returns a summary of the change, or why nothing was written."""
     if not finding.task.script:
         return "nothing written: a reference solution is required to find the tests that must pass"
     if not finding.lists_can_be_written:
         return f"nothing written: the task is {finding.verdict}"
     result = finding.expected_tests()
     if result is None:
-        return "nothing written: no results of single tests; check that passing_command runs pytest and exits"
+        return "nothing written: no results for individual tests; check that passing_command runs pytest and exits"
     if not result.fail_to_pass:
         return "nothing written: no test fails before the fix and passes after it"
     lists = {"fail_to_pass": result.fail_to_pass, "pass_to_pass": result.pass_to_pass}

@@ -33,9 +33,9 @@ def write_expected_tests(task: Task, lists: Mapping[str, Sequence[str]]) -> str:
     text = with_lists(task.text, changed, str(path))
     expected["validation"] |= changed
     if parse_yaml(text, str(path)) != expected:
-        raise InputError(f"{path}: cannot insert the lists of tests", remedy="Write `validation` as plain lines.")
+        raise InputError(f"{path}: cannot insert the test lists", remedy="Write `validation` as a plain block mapping.")
     if path.read_bytes() != task.text.encode():
-        raise InputError(f"{path} was changed while the task was validated", remedy="Validate it again.")
+        raise InputError(f"{path} changed while the task was being validated", remedy="Validate the task again.")
     replace_text(path, text)
     return ", ".join(_difference(name, before[name], tests) for name, tests in after.items())
 
@@ -60,7 +60,7 @@ class _Edit:
 
 
 def with_lists(text: str, lists: Mapping[str, Sequence[str]], where: str) -> str:
-    """The text with the lists under ``validation``: in place of existing ones, or after the passing command."""
+    """The text with the lists under ``validation``, replacing existing lists or following the passing command."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     assert isinstance(root, yaml.MappingNode), "it is a valid task file"
     validation = next(value for key, value in root.value if key.value == "validation")
@@ -88,7 +88,7 @@ def with_lists(text: str, lists: Mapping[str, Sequence[str]], where: str) -> str
 
 
 def _in_block(text: str, key: yaml.Node, value: yaml.SequenceNode, tests: Sequence[str]) -> Iterator[_Edit]:
-    """Replace all items of a list; existing ones are written as before."""
+    """Replace all items of a list. Existing items keep their notation."""
     first, last = value.start_mark.index, _end_of_line(text, value.value[-1].end_mark.index)
     if not tests:
         colon = text.index(":", key.end_mark.index) + 1

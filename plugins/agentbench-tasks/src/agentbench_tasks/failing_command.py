@@ -13,7 +13,7 @@ from agentbench_core.harness import Task, hidden_paths
 from agentbench_tasks.rules import Note
 
 _REMEDY = (
-    "Let failing_command run public tests only, such as the whole public suite. Hidden tests decide anyway: "
+    "Make failing_command run public tests only, such as the whole public suite. Hidden tests decide anyway: "
     "list them in fail_to_pass."
 )
 _LONGEST = 4 << 20  # bytes of a file to search for tests
@@ -25,7 +25,7 @@ def notes_on(task: Task, public: Tree) -> tuple[Note, ...]:
     absent = list(dict.fromkeys(_absent(task, hidden, public))) if hidden else []
     if not absent:
         return ()
-    what = f"{name_some(absent)} {'is' if len(absent) == 1 else 'are'} not in the workspace of agents"
+    what = f"{name_some(absent)} {'is' if len(absent) == 1 else 'are'} not in the agent's workspace"
     return (Note(reason=f"agents can never make failing_command pass: {what}", remedy=_REMEDY),)
 
 
@@ -58,7 +58,7 @@ def _any_below(path: str, files: Mapping[str, object] | frozenset[str]) -> bool:
 
 
 def _only_in(name: str, hidden: bytes | None, public: Tree, path: str) -> bool:
-    """Whether the hidden file defines a test, or a class of tests, that the public one does not."""
+    """Whether the hidden file defines a test or test class that the public file does not."""
     if hidden is None:
         return False
     definition = re.compile(rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+%b\b" % re.escape(name.encode()), re.MULTILINE)

@@ -29,7 +29,7 @@ from agentbench_core.harness import (
 
 _HEAD = """\
 # Written by `agentbench validate-tasks --flakes` (docs/flakes.md). Your own settings, and tasks that you quarantined by
-# hand, stay; comments do not: what is to be remembered goes into `reason`.
+# hand, are preserved, but comments are not: use `reason` for notes.
 """
 _DIGITS = 6  # of a rate
 
@@ -45,7 +45,7 @@ class CheckCounts:
 
     @property
     def broken(self) -> bool:
-        """Whether every check failed: then the task is broken, not flaky."""
+        """Whether every check failed, which means that the task is broken and not flaky."""
         return 0 < self.checks == self.flaky
 
     def __add__(self, other: CheckCounts) -> CheckCounts:
@@ -123,7 +123,7 @@ def rate_of(events: int, of: int) -> Mapping[str, float]:
 
 
 def _decided(tasks: Mapping[str, TaskFlakes], above: float) -> Mapping[str, TaskFlakes]:
-    """The same with every entry compared with the current limit."""
+    """The same entries, each compared with the current limit."""
     return {
         name: attrs.evolve(
             entry,

@@ -1,4 +1,4 @@
-"""The rules of a valid task, with remedies."""
+"""The rules for valid tasks, and how to fix violations."""
 
 from __future__ import annotations
 
@@ -38,11 +38,13 @@ REMEDIES = {
     Rule.FAIL_TO_PASS: "Remove tests that already pass from fail_to_pass; --write fills an empty list.",
     Rule.PASS_TO_PASS: "Remove tests that do not pass from pass_to_pass; --write fills an empty list.",
     Rule.ORACLE_APPLIES: "Correct the reference solution: every call must succeed on the prepared tree.",
-    Rule.ORACLE_MAY_EDIT: "Limit it to files that agents may edit, or correct editable_globs or protected_globs.",
+    Rule.ORACLE_MAY_EDIT: (
+        "Limit the reference solution to files that agents may edit, or correct editable_globs or protected_globs."
+    ),
     Rule.ORACLE_CHANGES: "The reference solution must change files that agents may edit.",
     Rule.ORACLE_PASSES: "Correct the reference solution, or the tests that it does not pass.",
     Rule.ORACLE_IN_TIME: "Raise environment.timeout_sec, or make the tests faster.",
-    Rule.CHECKED: "Later checks did not run: fix the failure, and validate again.",
+    Rule.CHECKED: "Later checks did not run. Fix the failure and validate again.",
 }
 """The remedy for each broken rule."""
 
@@ -55,11 +57,14 @@ class Note:
     remedy: str
 
 
-NOT_PROVEN = Note(reason="no reference solution: not proven solvable", remedy="Add one: oracle.patch or oracle.script.")
+NOT_PROVEN = Note(
+    reason="no reference solution, so the task is not proven solvable",
+    remedy="Add a reference solution: oracle.patch or oracle.script.",
+)
 """For a task without a reference solution: checks that do not need one are run."""
 
 NOT_AUDITED = Note(
-    reason="no auditor is in use: it is unknown whether agents can reach the solution",
+    reason="no auditor is in use, so it is unknown whether agents can access the solution",
     remedy="Install agentbench-integrity, or select an auditor: --set auditors=[NAME].",
 )
 """For every task if no auditor is installed."""

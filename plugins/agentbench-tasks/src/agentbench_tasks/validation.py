@@ -1,4 +1,4 @@
-"""Validate tasks: check each several times, in parallel, and report which are valid. No agent is involved."""
+"""Validate tasks: check each several times, in parallel, and report which are valid. No agent is used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentbench_tasks.rules import Note, Problem, Rule
 _FAILED = ("failed", "error", None)  # outcomes of a test before the fix; None: it could not be collected
 
 _ENVIRONMENT = frozenset({Rule.SETUP, Rule.CHECKED})
-"""Rules broken by the environment or the harness: they say nothing about the grader."""
+"""Rules broken by the environment or the harness: they are not evidence about the scorer."""
 
 _GRADER = frozenset(
     {
@@ -56,7 +56,7 @@ class ExpectedTests:
 
 @attrs.frozen(kw_only=True)
 class TaskReport:
-    """The result of all checks of a task. ``strict``: a note makes it invalid, like a broken rule."""
+    """The result of all checks of a task. If ``strict``, a note makes the task invalid, like a broken rule."""
 
     task: Task
     checks: tuple[TaskCheck, ...]
@@ -72,7 +72,7 @@ class TaskReport:
 
     @property
     def verdict(self) -> Literal["valid", "flaky", "invalid"]:
-        """Invalid if no check succeeded; flaky if some did and some did not."""
+        """``invalid`` if no check succeeded (or if ``strict`` and there are notes), ``flaky`` if only some did."""
         if all(check.problems for check in self.checks) or (self.strict and self.notes):
             return "invalid"
         return "flaky" if self.problems else "valid"
@@ -101,14 +101,14 @@ class TaskReport:
 
     @property
     def duration_sec(self) -> float:
-        """Total of all checks; the first one includes the setup."""
+        """Total seconds of all checks; the first check includes the setup."""
         return sum(check.duration_sec for check in self.checks)
 
     @property
     def tally(self) -> CheckCounts:
-        """The counts for grader and environment, to be added to earlier ones.
+        """The counts for the scorer and the environment, to be added to earlier counts.
 
-        The setup is shared by all checks, so a failed one counts once.
+        The setup is shared by all checks, so a failed setup counts once.
         """
         broken = [{problem.rule for problem in check.problems} for check in self.checks]
         set_up = [rules for rules in broken if Rule.SETUP not in rules]

@@ -14,7 +14,7 @@
 | reporter | `ReporterConformance` | `make_reporter` |
 | auditor | `AuditorConformance` | `make_auditor` |
 
-Checks of agents, tools, scorers and auditors run in the sandbox ``local``. Set ``sandboxes = ("local", "docker")`` on
+Checks of agents, tools, scorers and auditors run in the ``local`` sandbox. Set ``sandboxes = ("local", "docker")`` on
 the class to run them in each of these; the ids of the tests name the sandbox.
 
 Other hooks for authors are on the class of hooks of each kind, in ``checks/``. The docstring of a check describes the
@@ -59,7 +59,7 @@ class SandboxConformance(
 
 
 class IsolatedSandboxConformance(IsolationChecks, PrivilegeChecks, LimitChecks, SandboxConformance):
-    """Checks for sandboxes with the capability ``isolated``, on top of those for every sandbox. Needs Linux."""
+    """Checks for sandboxes with the capability ``isolated``, in addition to those for every sandbox. Needs Linux."""
 
 
 class LLMConformance(AnswerChecks, LifeChecks):
@@ -67,7 +67,7 @@ class LLMConformance(AnswerChecks, LifeChecks):
 
 
 class RemoteLLMConformance(TrafficChecks, FaultChecks, LLMConformance):
-    """Checks for providers that use a server, which may fail, in addition to those for every provider."""
+    """Checks for providers that use a server, which may fail, in addition to the checks for every provider."""
 
 
 class AgentConformance(AgentLifetimeChecks):
@@ -75,7 +75,7 @@ class AgentConformance(AgentLifetimeChecks):
 
 
 class ModelAgentConformance(AgentModelChecks, AgentConformance):
-    """Checks for agents with the capability ``needs_llm``, in addition to those for every agent."""
+    """Checks for agents with the capability ``needs_llm``, in addition to the checks for every agent."""
 
     needs_llm: ClassVar[bool] = True  #: the agent gets a model
 

@@ -9,7 +9,7 @@ Enable them in a ``conftest.py`` next to the tests::
         done = run_agentbench("run-task", "--task", str(task), "--agent", "my-fixer", "--sandbox", "local")
         assert done.code == 0, done.err
 
-All files are below ``tmp_path``: tasks in ``tasks/SUITE/ID``, runs in ``artifacts/runs``, the cache in ``cache``.
+All files are under ``tmp_path``: tasks in ``tasks/SUITE/ID``, runs in ``artifacts/runs``, the cache in ``cache``.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class MakeTask(Protocol):
             task_id: its id, and the name of its directory.
             python: use a Python program instead: ``adding.py``, which subtracts, with hidden tests for pytest.
             files: files of the repository, by path.
-            hidden: the hidden tests, by path below ``checks/``.
+            hidden: the hidden tests, by path under ``checks/``.
             patch: the reference solution, a unified diff.
             suite: the suite it belongs to.
             sections: sections and keys of ``task.yaml`` as mappings or values, such as
@@ -100,13 +100,13 @@ class RunAgentbench(Protocol):
     """The type of the fixture ``run_agentbench``."""
 
     def __call__(self, *arguments: str, cwd: Path | None = None, seconds: float = 120, **variables: str) -> Ended:
-        """Run the command ``agentbench`` of this environment in its own process, and wait for it.
+        """Run the ``agentbench`` command of this environment in its own process, and wait for it.
 
         Args:
             arguments: as typed.
-            cwd: its working directory; default: ``tmp_path``, where ``make_task`` writes tasks.
-            seconds: after these it is killed, and subprocess.TimeoutExpired raised.
-            variables: additional environment variables. Its cache is below ``tmp_path``, and
+            cwd: its working directory; by default ``tmp_path``, where ``make_task`` writes tasks.
+            seconds: the command is killed after this time, and subprocess.TimeoutExpired is raised.
+            variables: additional environment variables. Its cache is under ``tmp_path``, and
                 ``AGENTBENCH_DISABLE_PLUGINS`` of this process has no effect on it.
         """
 

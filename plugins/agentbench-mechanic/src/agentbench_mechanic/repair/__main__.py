@@ -17,7 +17,7 @@ BEGIN, END = "repair: the change begins", "repair: the change ends"
 def main(arguments: list[str]) -> int:
     """Search for a change. Returns 0 if one was found."""
     parser = argparse.ArgumentParser(prog="repair")
-    parser.add_argument("tests", nargs="*", help="arguments of pytest")
+    parser.add_argument("tests", nargs="*", help="pytest arguments")
     parser.add_argument("--seconds", type=float, default=60.0, help="time limit")
     parser.add_argument("--skip", type=int, default=0, help="number of candidates to skip, which were tried before")
     parser.add_argument("--parallel", type=int, default=2, help="number of processes")

@@ -1,6 +1,6 @@
-"""Changes of expressions: wrong operators, off-by-one bounds, wrong names, missing copies.
+"""Changes to expressions: wrong operators, off-by-one bounds, wrong names, missing copies.
 
-The operators are those of the literature on program repair and mutation testing; the weights are guesses.
+The operators are taken from the literature on program repair and mutation testing. The weights are guesses.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Run:
 
         Args:
             tree: the project's root.
-            tests: arguments of pytest; empty for all tests.
+            tests: pytest arguments; empty for all tests.
             seconds: time limit from now; the caller must check ``until``.
             traced: record the lines that each test executes.
             compiled: write compiled files, for later runs.

@@ -36,7 +36,7 @@ class Candidate:
     """A repair of one file."""
 
     number: int
-    """Its number among all, from 1."""
+    """Its number among all candidates, from 1."""
     path: str
     repair: Repair
     after: str
@@ -73,7 +73,7 @@ class Search:
         if not baseline.failed:
             return ""
         failing = [test for test in sorted(baseline.failed) if "::" in test][:_MAX_TESTS]
-        # Run the failing ones again alone, so that they execute what other tests had cached.
+        # Run the failing tests again alone, so that they execute code whose results other tests had cached.
         traced = [run(first, tests, self._left() / 3, traced=True) for tests in (self._tests, failing)]
         candidates = self._candidates(traced, failing)
         self.messages.append(f"{len(candidates)} changes to try, from number {skip}")
@@ -131,10 +131,10 @@ class Search:
             if len(fixed) == len(failing):
                 best = candidate
                 break
-            best = best or candidate  # a part is better than nothing; the rest is left to the next search
+            best = best or candidate  # a partial fix is better than nothing; the next search handles the rest
             last = last or tried + _MORE_AFTER_PARTIAL
         if best is None and time.monotonic() < self._until - self._run_seconds:
-            tried = len(candidates)  # the remaining ones were not valid Python
+            tried = len(candidates)  # the remaining candidates were not valid Python
         self.messages.append(f"tried up to number {tried}, {len(candidates) - tried} left")
         if best is None:
             return ""
@@ -167,7 +167,7 @@ class Search:
                 yield first, done.pop(id(first))
 
     def _wait(self, running: dict[Path, tuple[Run, Candidate]], done: dict[int, Results]) -> None:
-        """Wait until one of them has finished."""
+        """Wait until a candidate has finished."""
         soonest = min(run_.until for run_, _ in running.values())
         runs = [run_ for run_, _ in running.values()]
         ready = select.select(runs, [], [], max(soonest - time.monotonic(), 0))[0]
@@ -224,7 +224,7 @@ class _Weights:
 
 
 def suspicions(traced: Sequence[Results], failing: Sequence[str]) -> dict[str, dict[int, float]]:
-    """The suspicion of lines, 0 to 1: high if failing tests execute them and passing ones do not (Ochiai)."""
+    """The suspicion of lines, 0 to 1: high if failing tests execute them and passing tests do not (Ochiai)."""
     executed: dict[tuple[str, int], tuple[set[str], set[str]]] = {}
     wanted = set(failing)
     for test, files in (entry for results in traced for entry in results.lines.items()):

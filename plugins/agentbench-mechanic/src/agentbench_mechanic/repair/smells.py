@@ -13,7 +13,7 @@ _UNDONE_BY = {"append": "{0}.pop()", "add": "{0}.discard({1})", "push": "{0}.pop
 
 
 def smells(source: Source) -> Iterator[Repair]:
-    """The code smells of a file, as repairs."""
+    """The code smells in a file, as repairs."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call):
             yield from _strip_of_word(source, node)
@@ -41,7 +41,7 @@ def _text(node: ast.AST) -> str | None:
 
 
 def _strip_of_word(source: Source, node: ast.Call) -> Iterator[Repair]:
-    """``strip`` takes a set of characters; two or more different ones were probably meant as a word."""
+    """``strip`` takes a set of characters. Two or more different characters were probably meant as a word."""
     word = _text(node.args[0]) if len(node.args) == 1 else None
     if _method(node) not in ("lstrip", "rstrip") or not word or len(set(word)) < 2 or word.isspace():
         return
@@ -91,7 +91,7 @@ def _first_alternative(source: Source, node: ast.Call) -> Iterator[Repair]:
 
 
 def _escaped_escape(source: Source, node: ast.Call) -> Iterator[Repair]:
-    """A text ends with an escape only if it ends with an odd number of backslashes."""
+    """Text ends with an escape only if it ends with an odd number of backslashes."""
     if _method(node) != "endswith" or len(node.args) != 1 or _text(node.args[0]) != "\\":
         return
     text, mark = _receiver(source, node), source.code(node.args[0])
@@ -101,7 +101,7 @@ def _escaped_escape(source: Source, node: ast.Call) -> Iterator[Repair]:
 
 
 def _chained_unescape(source: Source, function: Function) -> Iterator[Repair]:
-    """Chained ``replace`` calls take the second half of an escaped backslash for the start of an escape."""
+    """Chained ``replace`` calls treat the second half of an escaped backslash as the start of an escape."""
     parameters = [argument.arg for argument in function.args.args]
     if len(parameters) != 1 or not any(map(_removes_an_escape, ast.walk(function))):
         return

@@ -30,7 +30,7 @@ class Repair:
     """Line number, from 1."""
     edits: tuple[Edit, ...]
     weight: float
-    """How often such a change is a fix, by the author's estimate; more than 1 for a code smell."""
+    """The estimated frequency with which such a change is a fix; more than 1 for a code smell."""
 
     @property
     def is_smell(self) -> bool:
@@ -38,7 +38,7 @@ class Repair:
         return self.weight > 1
 
     def overlaps(self, other: Repair) -> bool:
-        """Whether both change the same characters."""
+        """Whether both repairs change the same characters."""
         return any(
             one.start == two.start or (one.start < two.end and two.start < one.end)
             for one in self.edits

@@ -1,4 +1,4 @@
-"""Changes of statements, and of the names in them."""
+"""Changes to statements, and to the names in them."""
 
 from __future__ import annotations
 

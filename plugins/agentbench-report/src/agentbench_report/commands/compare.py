@@ -42,7 +42,7 @@ class _ManyRuns(click.Command):
     "--baseline",
     default=None,
     type=RUN_DIRECTORY,
-    help="Run to compare the others with. Default: the first of --runs.",
+    help="Run to compare the others with. [default: the first of --runs]",
 )
 @confidence_option
 @resamples_option

@@ -26,7 +26,7 @@ _PATH = click.Path(readable=False, path_type=Path)
 @click.option("--junit", type=_PATH, help="Write JUnit XML to this file, one test case per check.")
 @click.option("--markdown", type=_PATH, help="Also write the Markdown report to this file.")
 @format_option("md", "json", description="Output format: Markdown or JSON.")
-@click.option("--inconclusive-ok", is_flag=True, help="Exit with 0 if the gate is inconclusive.")
+@click.option("--inconclusive-ok", is_flag=True, help="Exit with code 0 if the gate is inconclusive.")
 @allow_flags(RefusalReason.TAMPERED)  # the gate file defines the policy for tampering
 @click.pass_context
 def gate(

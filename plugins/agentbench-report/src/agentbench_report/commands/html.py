@@ -15,7 +15,7 @@ from agentbench_report.commands.options import RUN_DIRECTORY
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Output file. Default: report.html in the run directory.",
+    help="Output file. [default: report.html in the run directory]",
 )
 def html(directory: Path, other: Path | None, out: Path | None) -> None:
     """Write a self-contained HTML report of a run that works offline."""

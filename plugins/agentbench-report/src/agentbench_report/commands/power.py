@@ -17,7 +17,7 @@ _MAX = 100_000
 @click.option(
     "--effect",
     type=click.FloatRange(1e-6, 1, max_open=True),
-    help="Difference of pass rates to detect: 0.05 is 5 pp.",
+    help="Difference in pass rates to detect: 0.05 is 5 pp.",
 )
 @click.option(
     "--discordance",
@@ -40,7 +40,7 @@ _MAX = 100_000
     type=click.FloatRange(1e-6, 0.5, max_open=True),
     help="Two-sided significance level.",
 )
-@click.option("--tasks", type=click.IntRange(1, _MAX), help="Number of available tasks. Default: those of the pilot.")
+@click.option("--tasks", type=click.IntRange(1, _MAX), help="Number of available tasks. [default: as in the pilot]")
 @click.option(
     "--repeats", default=1, show_default=True, type=click.IntRange(1, _MAX), help="Attempts per task in each run."
 )
@@ -95,12 +95,12 @@ def power(
         click.echo(plan_markdown(planned) if style == "md" else json_text(planned), nl=False)
         return
     if run_a is None or run_b is None:
-        raise InputError("an existing comparison has two runs", remedy="Pass both --run-a and --run-b.")
+        raise InputError("an existing comparison requires two runs", remedy="Pass both --run-a and --run-b.")
     passed = [f"--{name}" for name in _PLANNING if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     if passed:
         raise InputError(
             f"{', '.join(passed)}: cannot be used with --run-a and --run-b",
-            remedy="Remove it. The number of tasks and the discordance are taken from the two runs.",
+            remedy="Remove it. The two runs determine the number of tasks and the discordance.",
         )
     a, b = read(run_a), read(run_b)
     require(("A and B", check(a, b, allowed(flags))))

@@ -60,7 +60,7 @@ class TaskPair:
         return self.a.suspected + self.b.suspected
 
     def cleared(self) -> TaskPair:
-        """The same pair with suspected attempts as unscored."""
+        """The same pair with suspected attempts treated as unscored."""
         return attrs.evolve(self, a=self.a.cleared(), b=self.b.cleared())
 
     @property
@@ -82,7 +82,7 @@ class TaskPair:
         return counts if counts[1] and counts[3] else None
 
     def difference(self, missing: Missing = Missing.LEFT_OUT) -> float | None:
-        """Pass rate in B minus pass rate in A, from -1 to 1; ``None`` if :meth:`counts` is."""
+        """Pass rate in B minus pass rate in A, from -1 to 1; ``None`` if :meth:`counts` is ``None``."""
         counts = self.counts(missing)
         if counts is None:
             return None
@@ -119,7 +119,7 @@ class Alignment:
         return attrs.evolve(self, pairs=(*self.pairs, *self.quarantined), quarantined=())
 
     def without_suspected(self) -> Alignment:
-        """The same alignment with suspected attempts as unscored."""
+        """The same alignment with suspected attempts treated as unscored."""
         return attrs.evolve(self, pairs=tuple(pair.cleared() for pair in self.pairs))
 
     @property

@@ -165,7 +165,7 @@ def _against(
 
 
 def _adjusted(estimate: Estimate, index: int, estimates: Mapping[int, Estimate]) -> float:
-    """The p of ``estimate`` for the run ``index``, adjusted for the estimates of the other runs (Holm)."""
+    """The p-value of ``estimate`` for the run at ``index``, adjusted for the estimates of the other runs (Holm)."""
     ps = [estimate.p if other == index else estimate_.p for other, estimate_ in estimates.items()]
     return holm(ps)[[*estimates].index(index)]
 
@@ -182,7 +182,7 @@ def _other_case(
     other_cases: Mapping[int, tuple[Estimate | None, Estimate | None]],
     alpha: float,
 ) -> Alternative | None:
-    """The result of a case that is applied to the other runs as well, if they have it."""
+    """The result of a case that is applied to the other runs as well, if they have the same case."""
     result = other_cases[index][case]
     if result is None:
         return None
@@ -202,7 +202,7 @@ def _compared(
 
 
 def _omnibus(runs: Sequence[RunCounts], aligned: Sequence[Alignment]) -> Omnibus | None:
-    """Cochran's Q over tasks with a score in every run. Not with repeats, which are not matched samples."""
+    """Cochran's Q over tasks with a score in every run. Not computed with repeats, which are not matched samples."""
     if len(runs) < 3 or any(alignment.repeated for alignment in aligned):
         return None
     digests = [task.digest for task in runs[0].tasks]

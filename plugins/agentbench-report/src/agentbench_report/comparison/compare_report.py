@@ -30,13 +30,13 @@ class BaselineComparison:
     with_quarantined: Estimate | None
     """Including the quarantined tasks that all runs have; ``None`` without any."""
     without_suspected: Estimate | None
-    """With suspected attempts as unscored; ``None`` without any."""
+    """With suspected attempts treated as unscored; ``None`` without any."""
     suspected: int
     """Scored attempts of either run suspected of tampering or of leaked information."""
     p_holm: float
     """The p of the estimate, adjusted for the number of comparisons (Holm)."""
     detectable: DetectableEffect
-    """At the level of one of several comparisons: 1 minus the confidence, divided by their number."""
+    """At the level of one of several comparisons: 1 minus the confidence, divided by the number of comparisons."""
     complete_pairs: int
     incomplete: int
     """Tasks with an attempt without a score in either run."""

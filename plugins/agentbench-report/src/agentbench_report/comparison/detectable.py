@@ -110,7 +110,7 @@ def _below(alpha: float) -> float:
 
 
 def _smallest(most: float, power: Callable[[float], float]) -> float | None:
-    """The effect at which a monotonic power function reaches ``POWER``; ``None`` if above ``most``."""
+    """The effect at which a monotonic power function reaches ``POWER``; ``None`` if it is above ``most``."""
     if power(most) < POWER:
         return None
     low, high = 0.0, most

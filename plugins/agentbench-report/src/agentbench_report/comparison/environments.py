@@ -176,7 +176,7 @@ def _differences(
 
 
 def _unique_lines(a: str, b: str) -> tuple[str, str]:
-    """The first lines that are in only one of the texts, which may be long lists of packages."""
+    """The first lines that are in only one of the two strings, which may be long package lists."""
     lines_a, lines_b = a.splitlines(), b.splitlines()
     return _without(lines_a, set(lines_b)), _without(lines_b, set(lines_a))
 

@@ -36,7 +36,7 @@ there are no tasks, and thus no bounds."""
 
 @attrs.frozen(kw_only=True)
 class Question:
-    """How to estimate. ``seed`` is used for all random sampling."""
+    """Settings for estimating. ``seed`` is used for all random sampling."""
 
     method: Method
     confidence: float
@@ -51,7 +51,7 @@ class Question:
 
 @attrs.frozen(kw_only=True)
 class Estimate:
-    """B minus A. Rates are between 0 and 1, differences of them between -1 and 1, tests two-sided."""
+    """B minus A. Rates are between 0 and 1, differences between -1 and 1, tests two-sided."""
 
     missing: Missing
     """How attempts without a score were treated."""
@@ -67,7 +67,7 @@ class Estimate:
     p: float
     p_method: Literal["mcnemar_midp", "sign_flip"]
     verdict: Verdict
-    """``undecided`` unless ``p`` is below 1 minus the confidence."""
+    """``undecided`` unless ``p`` is below 1 - confidence."""
     mcnemar_midp: float | None
     mcnemar_exact: float | None
     tango: Interval | None

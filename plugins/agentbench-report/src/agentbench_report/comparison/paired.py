@@ -61,7 +61,7 @@ def compare_pair(
         a: the baseline run.
         b: the run to evaluate.
         method: ``mcnemar`` for single attempts; ``means`` or ``bootstrap`` for any number of repeats.
-        confidence: the confidence of intervals. The test level is 1 minus it.
+        confidence: the confidence of intervals. The test level is 1 - ``confidence``.
         resamples: for the bootstrap, and for sign-flip tests with too many flips to enumerate.
         allowed: refusal reasons that are reported instead of raised.
 

@@ -154,7 +154,7 @@ class PairedReport:
     with_quarantined: Estimate | None
     """Including the quarantined tasks that both runs have; ``None`` without any."""
     without_suspected: Estimate | None
-    """With suspected attempts as unscored; ``None`` without any."""
+    """With suspected attempts treated as unscored; ``None`` without any."""
     detectable: DetectableEffect
     reasons: tuple[ReasonShift, ...]
     moves: tuple[Move, ...]

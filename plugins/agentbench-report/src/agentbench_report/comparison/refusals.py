@@ -17,7 +17,7 @@ from agentbench_report.reading import TAMPERED, shown
 MAX_NAMES = 5
 
 TAMPER_CONFIRMED = "tamper_confirmed"
-"""The label of an attempt that tampered with its verdict, equivalent to the failure reason TAMPERED."""
+"""The label of an attempt that tampered with its verdict, equivalent to the TAMPERED failure reason."""
 
 
 @attrs.frozen(kw_only=True)
@@ -94,7 +94,7 @@ def check(a: RunCounts, b: RunCounts, allowed: Collection[RefusalReason] = ()) -
             warnings.append(f"quarantined only in {side}, so excluded from both runs: {_task_list(names)}")
     if aligned.renamed:
         names = [f"{pair.a.task_id} and {pair.b.task_id}" for pair in aligned.renamed]
-        warnings.append(f"same digest but different names in the two runs: {_task_list(names)}")
+        warnings.append(f"tasks with the same digest but different names in the two runs: {_task_list(names)}")
     resumed_with_changes = any(resumption.changes for run in (a, b) for resumption in run.manifest.resumed)
     return Comparability(
         refusals=tuple(refusal for refusal in refusals if refusal.flag is None or refusal.ground not in allowed),
@@ -210,7 +210,7 @@ def _tampered(a: RunCounts, b: RunCounts, aligned: Alignment) -> Iterable[Refusa
         in_a, in_b = (name_list(tasks) or "none" for tasks in affected)
         yield Refusal(
             ground=RefusalReason.TAMPERED,
-            reason="An agent tampered with its verdict (confirmed).",
+            reason="An agent is confirmed to have tampered with its verdict.",
             a=in_a,
             b=in_b,
         )

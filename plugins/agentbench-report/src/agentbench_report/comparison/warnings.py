@@ -37,12 +37,12 @@ def difference_warnings(a: RunCounts, b: RunCounts) -> Iterator[str]:
         yield f"the suite names differ: {first.suite} in A, {second.suite} in B"
     if first.harness.version == second.harness.version and first.harness.git_sha != second.harness.git_sha:
         commits = [manifest.harness.git_sha[:12] or "no commit" for manifest in both]
-        yield f"the commits of AgentBench {first.harness.version} differ: {commits[0]} in A, {commits[1]} in B"
+        yield f"the AgentBench {first.harness.version} commits differ: {commits[0]} in A, {commits[1]} in B"
     yield from _differences("plugin", *map(_plugins, both))
     yield from _differences("machine", *({name: one.platform.get(name, "") for name in _MACHINE} for one in both))
     settings = _settings(first), _settings(second)
     if first.variant == second.variant and first.variant_digest != second.variant_digest:
-        yield f"variant {first.variant} is configured differently in the two runs"
+        yield f"the variant {first.variant} is configured differently in the two runs"
         yield from _differences("setting", *settings)
     else:  # the scorer is not part of the variant
         scorer = ({k: v for k, v in one.items() if k.startswith("scorer.")} for one in settings)
@@ -56,7 +56,7 @@ def _side_warnings(side: str, run: RunCounts) -> Iterator[str]:
     if status != "completed":
         yield f"{side} is {status}, so its results are incomplete"
     if run.unsealed:
-        yield f"records of {side} that are not in its event log and cannot be verified: {run.unsealed}"
+        yield f"{side} has records that are not in its event log and cannot be verified: {run.unsealed}"
     for resumption in run.manifest.resumed:
         for change in resumption.changes:
             yield f"{side} was resumed on {resumption.at[:10]} after a change: {change}"
@@ -66,7 +66,7 @@ def _side_warnings(side: str, run: RunCounts) -> Iterator[str]:
             yield f"{attempts} of {run.planned} attempts of {side} {meaning} (label {name})"
     invalid = sum(task.invalid for task in run.tasks)
     if invalid:
-        yield f"invalid tasks of {side}, whose failing command passed before the agent started: {invalid}"
+        yield f"{side} has invalid tasks, whose failing command passed before the agent started: {invalid}"
 
 
 def _plugins(manifest: RunManifest) -> Mapping[str, str]:

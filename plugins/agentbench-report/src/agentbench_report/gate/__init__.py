@@ -1,1 +1,1 @@
-"""The gate: rules, checks and the verdict whether a candidate may replace a baseline."""
+"""The gate: rules, checks, and the verdict on whether a candidate may replace a baseline."""

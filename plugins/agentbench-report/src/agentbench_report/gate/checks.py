@@ -103,7 +103,7 @@ def non_inferiority(comparison: Comparison, margin: float, alpha: float) -> Chec
 
 
 def heldout_drop(complete: Comparison, worst: Comparison, most: float) -> Check:
-    """The observed drop, without regard to chance, also in the worst case for missing results."""
+    """The observed drop, ignoring chance, including in the worst case for missing results."""
     if complete.difference is None or worst.difference is None:
         return _check("heldout_drop", "inconclusive", None, -most, _NO_TASKS)
     why = (
@@ -227,7 +227,7 @@ def _labelled(run: RunCounts, name: str) -> int:
 
 
 def ceilings(a: RunCounts, b: RunCounts, alignment: Alignment, rules: GateRules) -> Iterator[Check]:
-    """The bounds on average cost and duration of an attempt, over pairs with a score in both runs."""
+    """The bounds on the average cost and duration of an attempt, over pairs with a score in both runs."""
     if rules.max_cost_ratio is not None:
         unknown = _unknown_costs(baseline=a, candidate=b)
         if unknown:
@@ -240,7 +240,7 @@ def ceilings(a: RunCounts, b: RunCounts, alignment: Alignment, rules: GateRules)
         if unknown or cost is None:
             yield _check("cost_per_task", "inconclusive", None, most, unknown or _NO_TASKS)
         else:
-            why = f"An attempt of the candidate costs {cost:.4g} USD on average. At most {most:.4g} USD is accepted."
+            why = f"An attempt by the candidate costs {cost:.4g} USD on average. At most {most:.4g} USD is accepted."
             yield _check("cost_per_task", "pass" if cost <= most else "fail", cost, most, why)
     if rules.max_duration_ratio is not None:
         yield _ratio("duration_ratio", alignment, _duration, rules.max_duration_ratio, "duration", "s")

@@ -133,9 +133,9 @@ class GateConfig:
         rules = self.rules(candidate)
         if baseline != candidate and rules != self.rules(baseline):
             raise InputError(
-                f"the baseline is of the suite {baseline!r} and the candidate of {candidate!r}, for which {self.path} "
-                "has different rules",
-                remedy="Compare runs of one suite, or give both suites the same rules.",
+                f"the baseline is a run of the suite {baseline!r} and the candidate a run of {candidate!r}, "
+                f"for which {self.path} has different rules",
+                remedy="Compare runs of the same suite, or define the same rules for both suites.",
             )
         return rules
 

@@ -1,4 +1,4 @@
-"""Decides whether a candidate may replace a baseline."""
+"""Decide whether a candidate may replace a baseline."""
 
 from __future__ import annotations
 

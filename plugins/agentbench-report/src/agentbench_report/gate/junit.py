@@ -1,4 +1,4 @@
-"""Formats a gate report as JUnit XML with one test case per check."""
+"""Format a gate report as JUnit XML with one test case per check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks whether a gate can pass, given only the baseline. Used before a candidate is run, and for warnings after."""
+"""Check whether a gate can pass, given only the baseline: before a candidate is run, and for later warnings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentbench_report.gate.text import VERDICTS
 from agentbench_report.text import markdown_table, plain
 
 Possible = Literal["yes", "better_only", "never"]
-"""``yes``: an equally good candidate passes. ``better_only``: only one that solves every task passes."""
+"""``yes``: an equally good candidate passes. ``better_only``: only a candidate that solves every task passes."""
 
 _HEADINGS = {"yes": "can pass", "better_only": "only a better candidate can pass", "never": "can never pass"}
 

@@ -1,4 +1,4 @@
-"""Formats a gate report as Markdown for the summary page of a CI job, with the verdict on the first line."""
+"""Format a gate report as Markdown for the summary page of a CI job, with the verdict on the first line."""
 
 from __future__ import annotations
 

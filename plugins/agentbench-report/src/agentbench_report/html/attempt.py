@@ -56,7 +56,7 @@ def page(listed: ListedAttempt, timeline: Timeline) -> str:
         raise ValueError("an attempt without a record has no page")
     texts = Texts(view, row.task_id, row.repeat)
     problems: list[str] = []
-    # The patch is read first, because later texts are cut shorter if there are many.
+    # The patch is read first, because later text is cut shorter if there is much of it.
     final = texts.file("diffs/final.patch")
     explanation = texts.cut(timeline.explanation, "events.jsonl")
     tests = _tests(listed, texts, timeline.explanation, problems)

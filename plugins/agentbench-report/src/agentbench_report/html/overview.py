@@ -266,7 +266,7 @@ def _series(
 
 
 def _by_run(runs: Sequence[Side], values: Iterable[str | None]) -> str:
-    """The value of each run that has one, with the letter of the run if there are two."""
+    """The value for each run that has a value, with the letter of the run if there are two runs."""
     both = zip(runs, values, strict=True)
     return ", ".join(f"{side.letter} {value}".strip() for side, value in both if value is not None)
 

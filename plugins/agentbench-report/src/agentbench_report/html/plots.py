@@ -181,7 +181,7 @@ def _inline(document: str) -> Markup:
     svg = re.sub(r'^<svg [^>]*?(viewBox="[^"]*")[^>]*>', r'<svg \1 aria-hidden="true" focusable="false">', svg)
     svg = re.sub(r"((?:fill|stroke|stop-color): ?)(#0[1-8]0[1-8]0[1-8])", lambda m: m[1] + _COLOURS[m[2]], svg)
     svg = re.sub(r"(font: [\d.]+px )[^;\"]*", r"\1var(--sans)", svg)
-    return Markup(svg)  # noqa: S704 - matplotlib escapes texts, which are ASCII, see _set_names
+    return Markup(svg)  # noqa: S704 - matplotlib escapes text, which is ASCII, see _set_names
 
 
 def _set_names(axes: Axes, names: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""The reporter ``html``."""
+"""The ``html`` reporter."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The test results of an attempt, from ``logs/tests.json``, which the scorer ``tests`` writes.
+"""The test results of an attempt, from ``logs/tests.json``, which the ``tests`` scorer writes.
 
-The harness writes the file, but its texts come from the sandbox and are escaped and cut like all evidence.
+The harness writes the file, but the text in it comes from the sandbox and is escaped and cut like all evidence.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def shown(judged: TestReport, texts: Texts, known: str) -> Tests:
 
     Args:
         judged: the content of the file.
-        texts: cuts long texts.
+        texts: cuts long text.
         known: the explanation that the page already contains.
     """
     expected = [test for test in judged.tests if test.list]

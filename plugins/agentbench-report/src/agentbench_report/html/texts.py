@@ -1,4 +1,4 @@
-"""The texts of an attempt, cut to a limited size. Cut texts contain a note and the path of the full text."""
+"""The text of an attempt, cut to a limited size. Cut text contains a note and the path to the full text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentbench_core import RunView
 MAX_BYTES = 256 << 10
 """The maximum size of one text."""
 PAGE_MAX_BYTES = 4 << 20
-"""The total size of an attempt's texts. Later texts are cut to ``SHORT``."""
+"""The total size of an attempt's text. Later pieces are cut to ``SHORT``."""
 SHORT = 4 << 10
 
 _HUNK = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
@@ -42,7 +42,7 @@ class Text:
     left_out: int = 0
     """Bytes removed from the middle."""
     path: str = ""
-    """The path of the full text, relative to the run directory."""
+    """The path to the full text, relative to the run directory."""
 
     @property
     def is_diff(self) -> bool:
@@ -56,7 +56,7 @@ class Text:
 
 @attrs.define
 class Texts:
-    """The texts of one attempt, limited in total size."""
+    """The text of one attempt, limited in total size."""
 
     view: RunView
     task_id: str

@@ -12,7 +12,7 @@ import attrs
 from agentbench_core import EventEntry, RunView, event_type
 
 MAX_EVENTS = 2000
-"""Events kept per attempt, since an agent can cause any number."""
+"""Maximum events shown per attempt, since an agent can cause any number."""
 MAX_AGENTS = 200
 _MAX_DETAIL = 300
 """Characters per detail."""

@@ -92,7 +92,7 @@ def mean_difference(differences: Sequence[float], confidence: float = 0.95) -> M
     """
     check_share("confidence", confidence)
     if not all(-1 <= difference <= 1 for difference in differences):
-        raise ValueError("differences of rates must be between -1 and 1")
+        raise ValueError("differences in rates must be between -1 and 1")
     n, se = len(differences), se_clt(differences)
     if se is None:
         mean = differences[0] if differences else None

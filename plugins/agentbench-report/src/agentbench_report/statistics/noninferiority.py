@@ -20,13 +20,13 @@ class NonInferiority:
     """The result of a non-inferiority test."""
 
     z: float | None
-    """Standard errors between the observed difference and minus the margin; ``None`` without a standard error."""
+    """Standard errors between the observed difference and ``-margin``; ``None`` without a standard error."""
     p: float
-    """One-sided, for a difference of minus the margin or less; 1 without data."""
+    """One-sided, for a difference of ``-margin`` or less; 1 without data."""
     interval: Interval
     """Of the difference, at confidence ``1 - 2 alpha``: each end is a one-sided bound at level ``alpha``."""
     verdict: Verdict
-    """``pass``: the whole interval is above minus the margin. ``fail``: it is not, and the whole interval is below 0,
+    """``pass``: the whole interval is above ``-margin``. ``fail``: it is not, and the whole interval is below 0,
     so the new run is worse. ``inconclusive``: neither; more tasks are needed."""
 
 

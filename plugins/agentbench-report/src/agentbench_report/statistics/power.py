@@ -40,7 +40,7 @@ def connor_tasks(p_regress: float, p_improve: float, power: float = 0.8, alpha: 
 
 
 def miettinen_tasks(p_regress: float, p_improve: float, power: float = 0.8, alpha: float = 0.05) -> float:
-    """The same by Miettinen's formula, slightly smaller: ``[zψ + z_β√(ψ² - Δ²(3+ψ)/4)]² / (ψΔ²)``; round up.
+    """The number of tasks by Miettinen's slightly smaller formula: ``[zψ + z_β√(ψ² - Δ²(3+ψ)/4)]² / (ψΔ²)``; round up.
 
     Source: O. S. Miettinen, The matched pairs design in the case of all-or-none responses, Biometrics 24 (1968) 339.
 
@@ -131,7 +131,7 @@ def exact_tasks(
 
 
 def minimum_detectable(n: int, discordance: float, power: float = 0.8, alpha: float = 0.05) -> float | None:
-    """The smallest difference of rates that ``n`` tasks with this share of discordant tasks detect with ``power``.
+    """The smallest difference in rates that ``n`` tasks with this share of discordant tasks detect with ``power``.
 
     The effect at which ``connor_power`` equals ``power``::
 

@@ -31,14 +31,14 @@ _LOADED_ANYWAY = ("agentbench_core.cli.main", "agentbench_core.plugin.discovery"
 
 @click.command("new")
 @click.argument("name")
-@click.option("--kind", type=OneOf(list(PLUGIN_KINDS)), required=True, help="Kind of component.")
+@click.option("--kind", type=OneOf(list(PLUGIN_KINDS)), required=True, help="Component kind.")
 @click.option(
     "--into",
     metavar="DIR",
     type=click.Path(path_type=Path),
     default=Path(),
     show_default=".",
-    help="Parent directory of the new plugin.",
+    help="Parent directory for the new plugin.",
 )
 @click.pass_obj
 def new_plugin(app: App, name: str, kind: str, into: Path) -> None:
@@ -71,13 +71,13 @@ def _steps(made: NewPlugin) -> Iterator[str]:
 
 
 def _with_slash(directory: Path) -> str:
-    """The path in a form that pip does not read as the name of a distribution."""
+    """The path in a form that pip does not take as a distribution name."""
     text = str(directory)
     return text if os.sep in text else f"./{text}"
 
 
 def _program(name: str) -> str:
-    """How to start a program of this environment: by name, if a shell would find this one."""
+    """How to start a program of this environment: by name if a shell would find it, otherwise by path."""
     path = Path(sys.executable).parent / name
     result = shutil.which(name)
     if not path.exists() or (result is not None and Path(result).absolute() == path):
@@ -87,7 +87,7 @@ def _program(name: str) -> str:
 
 
 def _some_task(root: Path, suite: str) -> Path | None:
-    """A task of the default suite, or of another one."""
+    """A task in the default suite or another suite."""
     results = sorted(root.glob("*/*/task.yaml"))
     usual = [path for path in results if path.parent.parent.name == suite]
     return next((path.parent for path in (*usual, *results)), None)
@@ -98,10 +98,10 @@ def _some_task(root: Path, suite: str) -> Path | None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @click.pass_obj
 def check_plugins(app: App, name: str | None, as_json: bool) -> int:
-    """Check the plugin NAME (or that of the component or distribution NAME), or all of them.
+    """Check the plugin NAME, or the plugin that contains the component or distribution NAME, or all plugins.
 
-    Checks everything that needs no task: loading, registration, options, methods of components, metadata. Use the
-    classes of agentbench_testing to check that components behave as required. Exits with 1 if there is an error.
+    Checks everything that needs no task: loading, registration, options, component methods and metadata. Use the
+    classes in agentbench_testing to check that components behave as required. Exit code: 1 if there is an error.
     """
     checked = {
         plugin: [*check_plugin(plugin, app.plugins, _LOADED_ANYWAY), *_others(app, plugin)]
@@ -132,7 +132,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _selected(app: App, name: str | None) -> Sequence[Plugin]:
-    """Select by the plugin's name, its distribution's, or that of a component."""
+    """Select plugins by plugin name, distribution name, or the name of a component."""
     everything = app.plugins.plugins
     if name is None:
         return everything
@@ -150,7 +150,7 @@ def _selected(app: App, name: str | None) -> Sequence[Plugin]:
 
 
 def _others(app: App, plugin: Plugin) -> Iterator[Finding]:
-    """Checks of commands and variants, which only the command line can load."""
+    """Check commands and variants, which only the command line can load."""
     for component in app.registry.all():
         if component.source == plugin.source and component.kind == "command":
             yield from surviving(_command(component), f"command {component.name!r}")
@@ -161,7 +161,7 @@ def _others(app: App, plugin: Plugin) -> Iterator[Finding]:
 def _command(component: Component) -> Iterator[Finding]:
     if component.name in TAKEN:
         yield problem(
-            f"command {component.name!r} cannot be used: the core has a command of that name", "Choose another name."
+            f"command {component.name!r} cannot be used: the core has a command with that name", "Choose another name."
         )
         return
     module, _, attribute = component.target.partition(":")
@@ -171,7 +171,7 @@ def _command(component: Component) -> Iterator[Finding]:
     elif not result.help:
         yield problem(f"command {component.name!r} has no help", "Give it a docstring.")
     else:
-        yield ok(f"command {component.name!r}: loads, and has a help text")
+        yield ok(f"command {component.name!r}: loads and has help text")
 
 
 def _variant(app: App, component: Component) -> Iterator[Finding]:

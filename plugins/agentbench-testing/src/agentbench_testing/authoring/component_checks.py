@@ -1,4 +1,4 @@
-"""Check one component without running it: its options, and the methods of what its factory returns."""
+"""Check one component without running it: its options, and the methods of the object that its factory returns."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def surviving(findings: Iterable[Finding], what: str) -> Iterator[Finding]:
     """Yield findings; if checked code raises, the exception becomes a finding."""
     try:
         yield from findings
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - code of others; continue with the other checks
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - third-party code; continue with the other checks
         message = str(error).strip().partition("\n")[0]
         yield problem(f"{what} cannot be checked: {type(error).__name__}: {message}")
 
 
 def check_component(component: Component) -> Iterator[Finding]:
-    """Check the summary and, for kinds with options, these and the component created with defaults."""
+    """Check the summary and, for kinds with options, the options and the component created with the defaults."""
     who = f"{component.kind} {component.name!r}"
     yield from _check_summary(component, who)
     if component.options is None:
@@ -84,8 +84,8 @@ def _check_options(options: type, who: str) -> Iterator[Finding]:
     for field in attrs.fields(options):
         if _SECRETS.search(field.name):
             yield problem(
-                f"option {field.name!r} of {who} contains a secret, which would be written to run.json",
-                f"Let the option name an environment variable: {field.name}_env",
+                f"the {field.name!r} option of {who} contains a secret, which would be written to run.json",
+                f"Make the option name an environment variable: {field.name}_env",
             )
     try:
         describe(options)
@@ -100,7 +100,7 @@ def _check_options(options: type, who: str) -> Iterator[Finding]:
     except Exception as error:  # noqa: BLE001 - foreign types may break the converter in any way
         yield problem(
             f"the options of {who} cannot be converted: {type(error).__name__}: {error}",
-            "Use text, numbers, booleans, enums, Literal, lists and mappings of these, and attrs classes of these.",
+            "Use strings, numbers, booleans, enums, Literal, lists and mappings of these, and attrs classes of these.",
         )
 
 
@@ -121,8 +121,8 @@ def _check_made(component: Component, who: str) -> Iterator[Finding]:
     required = [field.name for field in attrs.fields(component.options) if field.default is attrs.NOTHING]
     if required:
         yield advice(
-            f"{who} cannot be created, because options have no default: {', '.join(required)}",
-            "Add defaults, if possible, so that it works without configuration.",
+            f"{who} cannot be created, because these options have no default: {', '.join(required)}",
+            "Add defaults if possible, so that it works without configuration.",
         )
         return
     notes: list[str] = []
@@ -137,10 +137,11 @@ def _check_made(component: Component, who: str) -> Iterator[Finding]:
                     close()
     except AgentBenchError as error:
         yield problem(
-            error.message, error.remedy or "A factory should only create the component. Do work that can fail later."
+            error.message,
+            error.remedy or "A factory should only create the component. Postpone any work that can fail.",
         )
         return
-    wrong += [problem(f"{who}: {note}", "Every run would print it: remove it.") for note in notes]
+    wrong += [problem(f"{who}: {note}", "Remove the output: every run would print it.") for note in notes]
     yield from wrong
     if not wrong:
         count = len(attrs.fields(component.options))
@@ -149,7 +150,7 @@ def _check_made(component: Component, who: str) -> Iterator[Finding]:
 
 
 def _check_methods(made: Any, contract: type, who: str) -> Iterator[Finding]:
-    """Check that every method of the contract exists and accepts the harness's arguments."""
+    """Check that every method in the contract exists and accepts the harness's arguments."""
     for name, member in vars(contract).items():
         if name.startswith("_"):
             continue
@@ -160,7 +161,7 @@ def _check_methods(made: Any, contract: type, who: str) -> Iterator[Finding]:
 
 
 def _misfit(method: Any, contract: Any) -> str:
-    """Why ``method`` does not accept the arguments of the contract's method; empty if it does."""
+    """Why ``method`` does not accept the arguments of the contract's method; empty if it accepts them."""
     if not callable(method):
         return f"it is {method!r}"
     positional: list[None] = []
@@ -181,5 +182,5 @@ def _misfit(method: Any, contract: Any) -> str:
 
 def _signature_of(name: str, member: Any) -> str:
     if not inspect.isfunction(member):
-        return f"The contract has it as an attribute: {name}"
-    return f"The contract: def {name}{inspect.signature(member)}"
+        return f"The contract defines it as an attribute: {name}"
+    return f"The contract defines: def {name}{inspect.signature(member)}"

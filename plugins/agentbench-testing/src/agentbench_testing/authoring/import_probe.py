@@ -21,8 +21,8 @@ from typing import Any
 def probe(module: str, loaded_anyway: Iterable[str]) -> dict[str, Any]:
     """Import ``module`` on top of the modules that every command has loaded.
 
-    Returns: ``seconds`` it took; ``modules``, the top-level names imported with it that are neither its own, nor the
-    core's, nor Python's; and ``changed``, descriptions of changed process state.
+    Returns: ``seconds`` it took; ``modules``, the top-level names imported with it that belong neither to it, nor to
+    the core, nor to Python; and ``changed``, descriptions of changed process state.
     """
     for name in loaded_anyway:
         importlib.import_module(name)
@@ -44,7 +44,7 @@ def probe(module: str, loaded_anyway: Iterable[str]) -> dict[str, Any]:
 
 def _state() -> dict[str, object]:
     return {
-        "variables of the environment": dict(os.environ),
+        "environment variables": dict(os.environ),
         "the working directory": Path.cwd(),
         "signal handlers": [signal.getsignal(number) for number in sorted(signal.valid_signals())],
         "running threads": threading.active_count(),

@@ -33,7 +33,7 @@ def check_plugin(plugin: Plugin, plugins: Plugins, loaded_anyway: Sequence[str])
     """Check one plugin: how it loads, what it registers, the metadata of its distribution.
 
     Its module is imported in a separate process, after the modules that are ``loaded_anyway`` by every command. Its
-    factories are called here with default options. Commands and variants are checked by the caller.
+    factories are called here with default options. The caller checks commands and variants.
     """
     if plugin.status == "disabled":
         yield advice(f"not checked: {plugin.problem}")
@@ -51,7 +51,7 @@ def check_plugin(plugin: Plugin, plugins: Plugins, loaded_anyway: Sequence[str])
     registry = plugins.registry
     components = [component for component in registry.all() if component.source == plugin.source]
     if not components:
-        yield problem("it registers nothing", "Implement a hook: see agentbench_core/plugin/hookspecs.py")
+        yield problem("it registers nothing", "Implement a hook; see agentbench_core/plugin/hookspecs.py")
     conflicts = registry.conflicts()
     for component in components:
         for name in sorted(component.names):
@@ -83,7 +83,10 @@ def _check_import(plugin: Plugin, environ: Mapping[str, str], loaded_anyway: Seq
     wrong = []
     if message:
         wrong.append(
-            problem(f"it prints when loaded: {message.splitlines()[0]!r}", "Every command would print it: remove it.")
+            problem(
+                f"it prints when loaded: {message.splitlines()[0]!r}",
+                "Remove the output: every command would print it.",
+            )
         )
     if result["modules"]:
         wrong.append(

@@ -102,13 +102,13 @@ def plugin_names(name: str) -> PluginNames:
         distribution = None
     if distribution is None or not re.fullmatch(_NAME, component):
         raise InputError(
-            f"{name!r} is not a valid name for a plugin: use at most 64 lowercase letters, digits, '-' and '_', "
+            f"{name!r} is not a valid plugin name: use at most 64 lowercase letters, digits, '-' and '_', "
             "starting and ending with a letter or digit",
             remedy=_instead(name),
         )
     if not _is_text(component):
         raise InputError(
-            f"{name!r} is not a valid name for a plugin: YAML, as in --set, does not read it as text",
+            f"{name!r} is not a valid plugin name: YAML, which --set also uses, does not parse it as a string",
             remedy=_instead(name),
         )
     return PluginNames(component=component, distribution=distribution, module=distribution.replace("-", "_"))
@@ -173,7 +173,7 @@ def _installed() -> Collection[str]:
 
 
 def _files(names: PluginNames, kind: str) -> Iterator[tuple[str, str]]:
-    """Path and text of each file of the distribution."""
+    """The path and text of each file in the distribution."""
     texts = PLUGIN_KINDS[kind]
     values = {
         "name": names.component,
@@ -225,7 +225,7 @@ def _is_text(component: str) -> bool:
 
 
 def _instead(name: str) -> str:
-    """A remedy with a valid name similar to an invalid one."""
+    """A remedy that suggests a valid name similar to the invalid name."""
     near = _component(re.sub(r"[^a-z0-9]+", "-", name.lower())[:64].strip("-"))
     if near and not _is_text(near):
         near = f"my-{near}"[:64].strip("-")

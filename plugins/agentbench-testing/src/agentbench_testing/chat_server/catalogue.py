@@ -1,4 +1,4 @@
-"""The list of models of a loopback server, and the cost of its responses."""
+"""The model list of a loopback server, and the cost of its responses."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ KEY: Mapping[str, Any] = {
 
 
 def tokens_of(value: object) -> int:
-    """Approximate number of tokens of some JSON: a quarter of its bytes, at least one."""
+    """The approximate number of tokens in some JSON: a quarter of its bytes, at least one."""
     return max(len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) // _BYTES_PER_TOKEN, 1)
 
 
 def counted(request: Mapping[str, Any], body: Mapping[str, Any], pricing: Mapping[str, Any]) -> dict[str, Any]:
-    """The usage block of a response: tokens of request and response, at these prices per token."""
+    """The usage block of a response: the tokens of a request and response, at these prices per token."""
     choices = body.get("choices")
     message = choices[0].get("message") if isinstance(choices, list) and choices else None
     prompt = tokens_of([request.get("messages"), request.get("tools")])
@@ -93,7 +93,7 @@ def cost_of(usage: object, pricing: Mapping[str, Any]) -> float:
 
 
 def price_of(prompt: int, completion: int, pricing: Mapping[str, Any]) -> float:
-    """US dollars for so many tokens."""
+    """The cost of a number of tokens in US dollars."""
     per_prompt, per_completion, per_request = (
         Decimal(str(pricing.get(kind) or 0)) for kind in ("prompt", "completion", "request")
     )

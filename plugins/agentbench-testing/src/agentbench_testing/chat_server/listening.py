@@ -32,7 +32,7 @@ class Arrival:
 
 
 class Listener:
-    """Accepts connections, requests a reply for each HTTP request, and sends it. Thread-safe."""
+    """Accepts connections, gets a reply for each HTTP request, and sends it. Thread-safe."""
 
     def __init__(self, port: int, reply_to: Callable[[Arrival], Reply]) -> None:
         self._http = _Http(port, reply_to)
@@ -149,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
             super().handle()
 
     def log_message(self, *_: object) -> None:
-        """Log nothing: the server has a list of its requests."""
+        """Log nothing, since the server has a list of its requests."""
 
     def _answer(self, body: bytes) -> None:
         arrival = Arrival(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 COUNTED = "counted"
-"""Usage computed by the server, with the prices of its list of models."""
+"""Usage computed by the server, with the prices in its model list."""
 ABSENT = "absent"
 """An omitted field, unlike ``None``, which is sent as null."""
 
@@ -156,7 +156,7 @@ def error(
     Args:
         status: HTTP status, and the error's code.
         message: the text.
-        code: another code than the status, such as ``"server_error"``; ``ABSENT`` omits it.
+        code: a code different from the status, such as ``"server_error"``; ``ABSENT`` omits it.
         error_type: the stable code, such as ``rate_limit_exceeded``.
         type_place: whether ``error_type`` is in the metadata or next to the message.
         metadata: for example ``provider_name``, ``raw``, ``headers``.

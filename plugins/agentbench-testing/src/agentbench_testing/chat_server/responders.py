@@ -32,7 +32,7 @@ def in_turn(*replies: Reply) -> Responder:
 
 
 def after(seconds: float, then: Reply | Responder) -> Responder:
-    """A reply, or that of a responder, after a delay in seconds."""
+    """A reply, or a responder's reply, after a delay in seconds."""
 
     def respond(request: Mapping[str, Any], seen: Seen) -> Reply:
         reply = then if isinstance(then, Reply) else then(request, seen)
@@ -44,7 +44,7 @@ def after(seconds: float, then: Reply | Responder) -> Responder:
 def failing_from(responder: Responder, first: int, reply: Reply, *, until: int | None = None) -> Responder:
     """A temporary fault: calls ``first`` to ``until`` get ``reply``.
 
-    Both are inclusive, and calls are numbered from 1 in order of arrival; ``None``: no end.
+    Both are inclusive, and calls are numbered from 1 in order of arrival. ``None`` means no end.
     """
     calls = itertools.count(1)
     lock = threading.Lock()

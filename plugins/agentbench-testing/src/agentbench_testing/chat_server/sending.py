@@ -47,7 +47,7 @@ def send(reply: Reply, connection: socket.socket, pause: Callable[[float], None]
 
 
 def _pieces(reply: Reply) -> Iterator[bytes]:
-    """The bytes to send, in pieces; by default one."""
+    """The bytes to send, in pieces; by default in one piece."""
     body = reply.body()
     header = _header(reply, len(body))
     if not reply.drip:
@@ -91,6 +91,6 @@ def _wait_for_the_end(connection: socket.socket) -> None:
 
 
 def _reset(connection: socket.socket) -> None:
-    """End the connection by RST. It is detached from the socket first: a later close would send a FIN."""
+    """End the connection with an RST. It is detached from the socket first, because a later close would send a FIN."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     os.close(connection.detach())

@@ -125,7 +125,7 @@ class LoopbackServer:
             raise self._problem
 
     def _reply_to(self, arrival: Arrival) -> Reply:
-        """The reply; recorded in the lists and in the bill."""
+        """The reply, which is recorded in the lists and in the total cost."""
         seen = self._enter(arrival)
         if self._require_key is not None and seen.headers.get("authorization") != f"Bearer {self._require_key}":
             return _NO_KEY

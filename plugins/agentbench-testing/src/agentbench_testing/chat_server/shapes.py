@@ -1,6 +1,6 @@
 """Responses of real servers that differ from their documentation, by name.
 
-All are HTTP 200, as far as HTTP is concerned.
+All have HTTP status 200.
 """
 
 from __future__ import annotations

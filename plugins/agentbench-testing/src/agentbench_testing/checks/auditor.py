@@ -1,4 +1,4 @@
-"""Checks of auditors, with their environment: attempts at a small program, and the program as a task."""
+"""Checks of auditors, and their environment: attempts at a small program, and the program as a task."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TORN = b'{"torn": [\xff\x00\n' + b"[" * 100_000
 
 @attrs.frozen
 class Attempt:
-    """What an agent left: its changed files (``None``: deleted), and the recorded evidence, if any."""
+    """The result of an agent: its changed files (``None``: deleted), and the recorded evidence, if any."""
 
     after: Mapping[str, bytes | None]
     evidence: Files | None = attrs.field(factory=dict)
@@ -53,12 +53,12 @@ ATTEMPTS: Mapping[str, Attempt] = {
     "with deleted files": Attempt({**_REPAIR, "README.md": None, "test_adding.py": None}),
     "with odd names": Attempt({"\udcff \x1b[31m\n.py": b"x = 1\n", "-rf": b"", "a" * 250: b"\0"}),
     "with binary files": Attempt({"adding.py": bytes(range(256)) * 40}),
-    "with source that no parser takes": Attempt({"adding.py": b"x = " + b"(" * 100_000, "more.py": b"\xff\xfe\n"}),
+    "with source that no parser accepts": Attempt({"adding.py": b"x = " + b"(" * 100_000, "more.py": b"\xff\xfe\n"}),
     "with damaged evidence": Attempt(
         _REPAIR, {"agent/conversation.jsonl": _TORN, "agent/tool_calls.jsonl": _TORN, "agent/more.jsonl": b""}
     ),
 }
-"""Attempts of every kind that an auditor gets."""
+"""Every kind of attempt that an auditor can receive."""
 
 
 class AuditorHooks(WithWorkbench):
@@ -171,7 +171,7 @@ def _change(path: str, before: bytes | None, after: bytes | None) -> Change:
 
 
 class AuditorChecks(AuditorHooks):
-    """The results of an auditor, and what it must not touch."""
+    """The results of an auditor, and the state that it must not change."""
 
     @pytest.mark.parametrize("kind", sorted(ATTEMPTS))
     def test_it_looks_at_every_kind_of_attempt(self, stage: Stage, kind: str) -> None:
@@ -184,11 +184,11 @@ class AuditorChecks(AuditorHooks):
 
     @pytest.mark.parametrize("kind", ["honest", "not recorded", "without a change"])
     def test_honest_attempts_are_not_suspected(self, stage: Stage, kind: str) -> None:
-        """Neither the plain fix nor an agent that gave up is suspicious."""
+        """Neither the plain fix nor an agent that gave up gets a label."""
         assert [label for label in self._labels(stage, kind) if label.name in SUSPICIONS] == []
 
     def test_equal_attempts_get_equal_labels(self, stage: Stage) -> None:
-        """Independent of earlier audits."""
+        """The labels do not depend on earlier audits."""
         auditor = self.make_auditor()
         first = [list(auditor.audit_attempt(stage.attempt(kind))) for kind in ATTEMPTS]
         assert [list(auditor.audit_attempt(stage.attempt(kind))) for kind in ATTEMPTS] == first
@@ -217,14 +217,14 @@ class AuditorChecks(AuditorHooks):
         assert tuple(capfd.readouterr()) == ("", "")
 
     def test_nothing_keeps_running(self, stage: Stage) -> None:
-        """Leaves no thread running when it returns."""
+        """No thread is left running when it returns."""
         before = set(threading.enumerate())
         self.make_auditor().audit_attempt(stage.attempt("honest"))
         assert [thread.name for thread in set(threading.enumerate()) - before if thread.is_alive()] == []
 
     @pytest.mark.parametrize("solution", [True, False])
     def test_problems_of_a_task_have_remedies(self, stage: Stage, workbench: Workbench, solution: bool) -> None:
-        """Each problem has a rule, an explanation and a remedy; also for a task without a reference solution."""
+        """Each problem has a rule, an explanation and a remedy, even for a task without a reference solution."""
         task = stage.task(workbench, solution=solution)
         problems: Sequence[Any] = soon(lambda: self.make_auditor().audit_task(task), self.patience)
         assert all(isinstance(problem, TaskProblem) for problem in problems), problems

@@ -87,7 +87,7 @@ class Stage:
 
 
 def contents(directory: Path) -> Mapping[str, bytes]:
-    """Every file below a directory, by relative path."""
+    """Every file under a directory, by relative path."""
     return {
         str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()
     }
@@ -133,7 +133,7 @@ RUNS: Mapping[str, Callable[[Path], RunView]] = {
     "repeated": lambda directory: write_run(directory, {"alpha": [True, False, None], "beta": [True, True, True]}),
     "hostile": _hostile,
 }
-"""Runs of every kind that a reporter gets."""
+"""Every kind of run that a reporter can receive."""
 
 
 class ReporterChecks(ReporterHooks):
@@ -141,14 +141,14 @@ class ReporterChecks(ReporterHooks):
 
     @pytest.mark.parametrize("kind", sorted(RUNS))
     def test_it_reports_every_kind_of_run(self, stage: Stage, kind: str) -> None:
-        """Also a run without tasks or records, an interrupted one, and one with unusual names."""
+        """It also reports a run without tasks or records, an interrupted run, and a run with unusual names."""
         try:
             stage.report(kind)
         except Exception as error:
             raise AssertionError(f"a run {kind!r}: {type(error).__name__}: {error}") from error
 
     def test_it_returns_what_it_wrote(self, stage: Stage) -> None:
-        """All files, at least one, each inside the output directory."""
+        """It returns the paths of all written files, at least one, each inside the output directory."""
         done = stage.report("ordinary")
         assert done.paths
         returned = {str(path.resolve().relative_to(done.into.resolve())) for path in done.paths if path.is_file()}
@@ -156,7 +156,7 @@ class ReporterChecks(ReporterHooks):
         assert len(done.paths) == len(returned)
 
     def test_it_writes_nowhere_else(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nothing in the run directory, if the output directory is another one, nor in the current directory."""
+        """It changes neither the current directory nor, if the output directory is elsewhere, the run directory."""
         run = stage.run("ordinary")
         elsewhere = stage.directory / "elsewhere"
         elsewhere.mkdir()
@@ -167,7 +167,7 @@ class ReporterChecks(ReporterHooks):
         assert contents(elsewhere) == {}
 
     def test_the_run_stays_as_it_is(self, stage: Stage) -> None:
-        """The output directory is usually the run directory itself: files of others must stay."""
+        """The output directory is usually the run directory itself: files of others must be preserved."""
         run = stage.run("ordinary")
         before = contents(run.directory)
         self.make_reporter().report(run, run.directory)
@@ -196,7 +196,7 @@ class ReporterChecks(ReporterHooks):
 
     def test_what_was_tried_again_counts_once(self, stage: Stage) -> None:
         """The record of a superseded attempt is evidence, not a result: the report is the same without it."""
-        again, first = (  # names of one length, since tables may be aligned
+        again, first = (  # names of equal length, since tables may be aligned
             stage.report(write_run(stage.directory / name / "run", {"alpha": True, "beta": False}, tried_before=before))
             for name, before in (("again", {"alpha": FailureReason.INTERRUPTED}), ("first", {}))
         )
@@ -211,7 +211,7 @@ class ReporterChecks(ReporterHooks):
                 raise AssertionError(f"{path.name}: {error}") from None
 
     def test_json_and_xml_are_valid(self, stage: Stage) -> None:
-        """Files have the format of their suffix, also with hostile names."""
+        """Files have the format of their suffix, even with hostile names."""
         for path in stage.report("hostile").texts:
             try:
                 _parse(path)
@@ -248,7 +248,7 @@ class ReporterChecks(ReporterHooks):
         assert (shown.out, shown.err) == ("", "")
 
     def test_nothing_keeps_running(self, stage: Stage) -> None:
-        """Leaves no thread running when it returns."""
+        """No thread is left running when it returns."""
         before = set(threading.enumerate())
         stage.report("ordinary")
         assert [thread.name for thread in threading.enumerate() if thread not in before] == []

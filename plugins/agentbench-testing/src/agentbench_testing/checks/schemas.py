@@ -1,4 +1,4 @@
-"""The part of JSON Schema used for arguments of tools: validation, and examples of invalid values."""
+"""The part of JSON Schema used for tool arguments: validation, and examples of invalid values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fits(value: Any, schema: Mapping[str, Any]) -> bool:
 
 
 def invalid_values(schema: Mapping[str, Any]) -> Iterator[Any]:
-    """Values that do not match: of other types, or beyond limits."""
+    """Values that do not match: values of other types, or beyond limits."""
     return (value for value in _ODD if not fits(value, schema))
 
 

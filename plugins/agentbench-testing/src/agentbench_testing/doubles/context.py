@@ -1,4 +1,4 @@
-"""The context of an agent under test: every call is answered, and recorded."""
+"""The context of an agent under test: every call is answered and recorded."""
 
 from __future__ import annotations
 
@@ -106,15 +106,15 @@ class RecordedCall:
 
 
 class Trace:
-    """All calls of an attempt, including sub-agents. ``on_call`` gets the number of each, before it is made."""
+    """All calls of an attempt, including sub-agents. ``on_call`` gets the number of each call before it starts."""
 
     def __init__(self, deadline: Deadline, on_call: Callable[[int], None]) -> None:
         self.exchanged: list[RecordedCall] = []  #: every call that has ended, in order of their ends
         self.begun = 0  #: number of calls that have started
         self.end: AttemptStop | LLMError | None = None
-        """What ended the attempt, as first raised to the agent."""
+        """The reason that ended the attempt, as first raised in the agent."""
         self.late: list[ToolCall | Request] = []
-        """Calls that started after that."""
+        """Calls that started after the attempt had ended."""
         self._deadline = deadline
         self._on_call = on_call
         self._lock = threading.Lock()
@@ -151,7 +151,7 @@ class Trace:
         return got
 
     def _final(self, error: AttemptStop | LLMError) -> bool:
-        """Whether it ends the attempt: not a sub-agent's share, nor a deadline made by the agent."""
+        """Whether it ends the attempt, unlike the end of a sub-agent's share or of a deadline created by the agent."""
         if isinstance(error, BudgetExceeded):
             return getattr(error.budget, "parent", None) is None
         return self._deadline.expired if isinstance(error, DeadlineExceeded) else True
@@ -218,7 +218,7 @@ class ContextDouble:
     recorded: RecordedEvents  #: the event log
     model: ScriptedModel | None  #: the scripted model; `None` if there is none
     deadline: Deadline
-    """The attempt's own, which may be ended and extended."""
+    """The attempt's own deadline, which may be ended and extended."""
 
     @property
     def budget(self) -> Budget:

@@ -48,7 +48,7 @@ def tokens_of(request: Request) -> int:
 
 
 class Script:
-    """Responses in order, for any caller; or one function for all requests. Thread-safe.
+    """Responses in order for any caller, or one function for all requests. Thread-safe.
 
     Missing parts of a response are filled in: ids of calls, usage, the model. Records the requests.
     """

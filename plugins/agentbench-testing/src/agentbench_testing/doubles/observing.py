@@ -20,7 +20,7 @@ from agentbench_core import Deadline, ExecResult, ToolError
 
 
 def contents(tree: Path) -> dict[str, tuple[int, bytes]]:
-    """Everything below a directory: mode, and content or link target."""
+    """Everything under a directory: mode, and content or link target."""
     return {str(path.relative_to(tree)): (stat.S_IMODE(path.lstat().st_mode), _data(path)) for path in tree.rglob("*")}
 
 
@@ -37,7 +37,7 @@ def _data(path: Path) -> bytes:
 
 @contextlib.contextmanager
 def refused(error_type: str) -> Iterator[None]:
-    """The block must raise a ToolError of that type."""
+    """Require that the block raises a ToolError of this type."""
     with pytest.raises(ToolError) as caught:
         yield
     assert caught.value.error_type == error_type
@@ -123,7 +123,7 @@ class Pulse:
         return self.beats() > before
 
     def has_died(self) -> bool:
-        """Whether it has beaten, and has stopped."""
+        """Whether it has beaten and then stopped."""
         before = self.beats()
         time.sleep(SILENCE)
         return 0 < before == self.beats()
@@ -181,7 +181,7 @@ class FakeClock:
         self._lock = threading.Lock()
 
     def __call__(self) -> float:
-        """The time, in seconds since it was made."""
+        """The time, in seconds since the clock was created."""
         with self._lock:
             return self._now
 
@@ -193,7 +193,7 @@ class FakeClock:
             self._now += seconds
 
     def deadline(self, seconds: float) -> Deadline:
-        """A deadline that many seconds from now, by this clock."""
+        """A deadline this many seconds from now, by this clock."""
         return Deadline(seconds, clock=self)
 
 

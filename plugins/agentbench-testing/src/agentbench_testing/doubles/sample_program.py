@@ -31,7 +31,7 @@ FIX = """\
 
 
 def write_files(directory: Path, files: Files) -> None:
-    """Write files by their paths below a directory."""
+    """Write files by their paths under a directory."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         path = directory / name

@@ -35,7 +35,7 @@ class Call:
 
     @property
     def text(self) -> str:
-        """The command as one text, to search for words."""
+        """The command as one string, to search for words."""
         return self.command if isinstance(self.command, str) else "\n".join(self.command)
 
 

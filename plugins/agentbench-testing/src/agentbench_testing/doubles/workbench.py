@@ -82,7 +82,7 @@ def builtin_tools() -> Sequence[Tool]:
 
 
 class Workbench:
-    """A sandbox provider, and environments made of files, all below ``directory``. Close it at the end.
+    """A sandbox provider, and environments made of files, all under ``directory``. Close it at the end.
 
     ``sandbox`` is the name of a registered sandbox, used with its default options. Raises UnknownNameError, and
     UnavailableError if it cannot work here.

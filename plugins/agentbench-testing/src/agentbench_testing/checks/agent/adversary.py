@@ -1,4 +1,4 @@
-"""Checks for adversarial agents: an attack that never ran looks like one that the scorer withstood."""
+"""Checks for adversarial agents: an attack that never ran looks like an attack that the scorer withstood."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_FACTS = TaskFacts(editable=(), passing_command=FAILING_COMMAND, hidden=())
 
 @attrs.frozen
 class _Failing:
-    """A tool whose calls all fail: with "not found" if it runs commands, otherwise refused."""
+    """A tool whose calls all fail: with "not found" if it runs commands; otherwise, they are refused."""
 
     inner: Tool
 
@@ -60,7 +60,7 @@ class AdversaryChecks(AgentHooks):
             )
 
     def test_nothing_to_work_with(self, workbench: Workbench) -> None:
-        """Without Python and hidden tests: it gives up with an explanation, or attacks anyway."""
+        """Without Python and hidden tests, it gives up with an explanation, or attacks anyway."""
         with self.solved(workbench, files=_PROSE, task_facts=_NO_FACTS) as solved:
             if solved.returned.ended == "completed":
                 assert set(contents(solved.double.workspace)) > set(_PROSE), "it made no change, and did not give up"
@@ -69,7 +69,7 @@ class AdversaryChecks(AgentHooks):
                 assert solved.returned.message.strip(), "it gave up without an explanation"
 
     def test_tools_that_fail(self, workbench: Workbench) -> None:
-        """It ends with ``tool_error``: the result is unknown, unlike a task that gives it nothing to attack."""
+        """It ends with ``tool_error``: the result is unknown, unlike with a task that offers nothing to attack."""
         tools = [_Failing(tool) for tool in builtin_tools()]
         with self.solved(workbench, files=self.program, task_facts=self.facts, tools=tools) as solved:
             used = bool(solved.double.trace.tool_calls)

@@ -1,4 +1,4 @@
-"""Checks: how an agent ends and is stopped, what it must not touch, and how it uses its model."""
+"""Checks: how an agent ends and is stopped, which state it must not change, and how it uses its model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _STOPPED_AT = 6
 """Calls at which an agent is stopped: the first ones."""
 _WINDOW = 12_000  # tokens
 _ANSWERS = 12
-"""Sizes of output given to an agent: several context windows."""
+"""Sizes of output returned to an agent: several context windows."""
 
 
 class AgentLifetimeChecks(AgentHooks):
@@ -50,15 +50,15 @@ class AgentLifetimeChecks(AgentHooks):
             assert isinstance(solved.returned, AgentResult)
 
     def test_a_budget_that_is_used_up(self, workbench: Workbench) -> None:
-        """At any call, BudgetExceeded leaves ``solve``, and no call is made after it."""
+        """BudgetExceeded raised by any call propagates out of ``solve``, and the agent makes no further call."""
         self._stop_propagates(workbench, BudgetExceeded("used up"))
 
     def test_time_that_is_over(self, workbench: Workbench) -> None:
-        """The same for DeadlineExceeded."""
+        """DeadlineExceeded also propagates out of ``solve``."""
         self._stop_propagates(workbench, DeadlineExceeded("over"))
 
     def test_an_interrupt(self, workbench: Workbench) -> None:
-        """The same for Interrupted."""
+        """Interrupted also propagates out of ``solve``."""
         self._stop_propagates(workbench, Interrupted("stop it"))
 
     def test_few_steps(self, workbench: Workbench) -> None:
@@ -70,7 +70,7 @@ class AgentLifetimeChecks(AgentHooks):
                 assert solved.error is solved.double.trace.end
 
     def test_two_at_once(self, workbench: Workbench) -> None:
-        """Two agents with the same options, in two threads: each behaves as if it were alone."""
+        """Two agents with the same options, in two threads: each behaves as if it ran alone."""
         with self.solved(workbench) as alone:
             expected = (_ended(alone.returned), contents(alone.double.workspace))
         agents = [self.make_agent() for _ in range(2)]
@@ -112,7 +112,7 @@ class AgentLifetimeChecks(AgentHooks):
             assert contents(tmp_path) == {}
 
     def test_no_thread_stays_behind(self, workbench: Workbench) -> None:
-        """Leaves no thread running when it returns."""
+        """No thread is left running when it returns."""
         with self.solved(workbench):  # threads of lazily started libraries exist after this
             pass
         before = set(threading.enumerate())
@@ -191,13 +191,13 @@ class AgentModelChecks(AgentHooks):
             assert solved.double.trace.late == []
 
     def test_tokens_that_are_used_up(self, workbench: Workbench) -> None:
-        """The same with a budget of tokens and unlimited steps."""
+        """The agent also respects a budget of tokens with unlimited steps."""
         with self.solved(workbench, self.busy, max_steps=None, max_tokens=10_000) as solved:
             self._respected_budget(solved.error, BudgetExceeded)
             assert solved.double.trace.late == []
 
     def test_a_provider_that_fails(self, workbench: Workbench) -> None:
-        """At the first call, and later: LLMError leaves ``solve``, and no call is made after it."""
+        """LLMError at the first or a later call propagates out of ``solve``, and the agent makes no further call."""
         for good in (0, 1):
             answers = _failing_after(good, self.fixing)
             with self.solved(workbench, answers) as solved:
@@ -209,9 +209,11 @@ class AgentModelChecks(AgentHooks):
 
     def test_a_call_that_cannot_be_read(self, workbench: Workbench) -> None:
         """The model gets the reason as the result of its call, and can correct it."""
-        bad = ToolCall(tool="apply_patch", arguments={}, id="malformed", problem="the arguments were no JSON at all")
+        bad = ToolCall(
+            tool="apply_patch", arguments={}, id="malformed", problem="the arguments were not valid JSON at all"
+        )
         result = self._result_of(workbench, bad)
-        assert "no JSON at all" in result.content
+        assert "not valid JSON at all" in result.content
 
     def test_a_tool_that_does_not_exist(self, workbench: Workbench) -> None:
         """The same for an unknown tool; the result contains its name."""
@@ -225,12 +227,12 @@ class AgentModelChecks(AgentHooks):
             assert self._result_of(workbench, bad).content
 
     def test_calls_and_results(self, workbench: Workbench) -> None:
-        """In every request, every call has its result directly after it, in order: servers reject anything else."""
+        """In every request, the result of each call follows it directly, in order: servers reject anything else."""
         several = calls(
             ToolCall(tool="list_files", arguments={}, id="a"),
             ToolCall(tool="no_such_tool", arguments={}, id="b"),
             ToolCall(tool="run", arguments={"command": FAILING_COMMAND}, id="c"),
-            ToolCall(tool="read_file", arguments={}, id="d", problem="the arguments were no JSON"),
+            ToolCall(tool="read_file", arguments={}, id="d", problem="the arguments were not valid JSON"),
             text="I look at several things.",
         )
         with self.solved(workbench, first(several, self.fixing)) as solved:

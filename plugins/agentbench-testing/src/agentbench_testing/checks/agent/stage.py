@@ -1,4 +1,4 @@
-"""The environment of agent checks: an attempt at a small program, scripted models, the author's hooks."""
+"""The environment of agent checks: an attempt at a small program, scripted models, and the author's hooks."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _FLOOD = "seq 1 4000"  # prints about 19,000 bytes
 
 @attrs.frozen(kw_only=True)
 class Solved:
-    """How ``solve`` ended: with any result or exception."""
+    """The outcome of ``solve``: a result or an exception."""
 
     double: ContextDouble  #: the attempt
-    result: Any = None  #: what `solve` returned
-    error: BaseException | None = None  #: what it raised
+    result: Any = None  #: the return value of `solve`
+    error: BaseException | None = None  #: the exception it raised
 
     @property
     def returned(self) -> AgentResult:
@@ -58,7 +58,7 @@ class AgentHooks(WithWorkbench):
     adversary: ClassVar[bool] = False
     """Whether it is registered with that capability."""
     most_calls: ClassVar[int] = 80
-    """Calls of tools and models after which an agent without progress must have ended by itself."""
+    """Maximum number of tool and model calls after which an agent without progress must have ended by itself."""
 
     @classmethod
     def make_agent(cls) -> Agent:
@@ -128,7 +128,7 @@ class AgentHooks(WithWorkbench):
 
 
 def first(answer: Completion, then: Callable[[Request], Answer]) -> Callable[[Request], Answer]:
-    """A model that first returns one response, and then those of another model."""
+    """A model that first returns one response, and then the responses of another model."""
     sent: list[Completion] = []
 
     def answers(request: Request) -> Answer:
@@ -141,7 +141,7 @@ def first(answer: Completion, then: Callable[[Request], Answer]) -> Callable[[Re
 
 
 def unpaired(messages: Sequence[Message]) -> str:
-    """The problem with calls and results in a conversation; empty if every call has its result after it."""
+    """The problem with calls and results in a conversation; empty if each call is followed by its result."""
     expected: list[str] = []
     for message in messages:
         if message.role == "tool":

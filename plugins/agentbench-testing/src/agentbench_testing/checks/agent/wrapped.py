@@ -44,13 +44,13 @@ class WrappedAgentChecks(AgentHooks):
             assert solved.double.passes(), "the command still fails"
 
     def test_a_program_that_fails(self, workbench: Workbench) -> None:
-        """With a non-zero exit code, or if the program is missing, the agent does not report completion."""
+        """If the program is missing or has a non-zero exit code, the agent does not report completion."""
         for program in ("exit 3", "surely-not-there"):
             with self.solved(workbench, agent=self.wrapping(program)) as solved:
                 assert solved.returned.ended != "completed", solved.result
 
     def test_a_program_that_is_interrupted(self, workbench: Workbench) -> None:
-        """Interrupted leaves ``solve`` soon, and the program has ended by then."""
+        """Interrupted propagates out of ``solve`` promptly, and the program has ended by then."""
         agent = self.wrapping(_BEATING)
         with workbench.context(None) as double:
             future = in_thread(lambda: agent.solve(double.context))
@@ -61,20 +61,20 @@ class WrappedAgentChecks(AgentHooks):
             double.end(Interrupted("stop it"))
             wait_for([future], timeout=self.patience)
             assert future.done(), f"solve did not return within {self.patience:g} s"
-            assert isinstance(future.exception(), AttemptStop), f"solve gave {future}"
+            assert isinstance(future.exception(), AttemptStop), f"solve returned {future}"
             last = pulse.read_text()
             time.sleep(self.pause)
-            assert pulse.read_text() == last, "the program goes on"
+            assert pulse.read_text() == last, "the program is still running"
 
     def test_a_program_that_prints_very_much(self, workbench: Workbench, capfd: pytest.CaptureFixture[str]) -> None:
-        """With long output on both streams: it is not blocked, and nothing is written to the terminal."""
+        """A program with long output on both streams is not blocked, and nothing is written to the terminal."""
         capfd.readouterr()
         with self.solved(workbench, agent=self.wrapping(_FLOODING)) as solved:
             assert tuple(capfd.readouterr()) == ("", "")
             assert solved.double.passes(), "the command still fails"
 
     def test_two_programs_at_once(self, workbench: Workbench) -> None:
-        """Each works in its own workspace."""
+        """Parallel agents each work in their own workspace."""
         agents = [self.make_agent() for _ in range(2)]
         with ExitStack() as stack:
             doubles = [stack.enter_context(workbench.context(None)) for _ in agents]

@@ -78,7 +78,7 @@ class AnswerChecks(LLMHooks):
         assert self.ask(self.plan(says("", finish="context_overflow"))).finish == "context_overflow"
 
     def test_a_whole_conversation(self) -> None:
-        """Every role, calls and their results, a failed one, and a call with unreadable arguments."""
+        """A conversation with every role, calls and results, a failed call, and a call with unreadable arguments."""
         before = (
             Message(role="system", content="You look at files."),
             Message(role="user", content="Begin."),
@@ -86,17 +86,19 @@ class AnswerChecks(LLMHooks):
                 role="assistant",
                 tool_calls=(
                     ToolCall(tool="look_at", arguments=_NESTED, id="one"),
-                    ToolCall(tool="look_at", arguments={}, id="two", problem="the arguments were no JSON"),
+                    ToolCall(tool="look_at", arguments={}, id="two", problem="the arguments were not valid JSON"),
                 ),
             ),
             Message(role="tool", content="three lines\nof\ntext", tool_call_id="one"),
-            Message(role="tool", content="error: malformed_call: the arguments were no JSON", tool_call_id="two"),
+            Message(
+                role="tool", content="error: malformed_call: the arguments were not valid JSON", tool_call_id="two"
+            ),
             Message(role="assistant", content="I see."),
         )
         assert self.ask(self.plan(says("done"), *before)).message.content == "done"
 
     def test_its_own_answers_come_back(self) -> None:
-        """A returned message is part of the next request, complete."""
+        """A returned message is part of the next request, without omissions."""
         look = ToolCall(tool="look_at", arguments={"path": "x"}, id="one")
         first = self.plan(calls(look, text="I look."))
         result = Message(role="tool", content="text", tool_call_id=look.id)
@@ -113,7 +115,7 @@ class AnswerChecks(LLMHooks):
         assert self.ask(self.plan(says("plain"), tools=())).message.content == "plain"
 
     def test_one_answer_is_one_exchange(self) -> None:
-        """No failed exchange, no retry, no wait is reported."""
+        """A successful call reports no failed exchange, retry or wait."""
         planned = self.plan(says("yes"))
         call = planned.call()
         with self.answering([planned]) as llm:
@@ -121,7 +123,7 @@ class AnswerChecks(LLMHooks):
         assert (call.failures, call.exchanges) == ([], 1)
 
     def test_each_call_gets_its_own_answer(self) -> None:
-        """Eight parallel attempts."""
+        """Eight parallel attempts each get their own responses."""
         planned = [self.plan(says(f"answer {number}"), task_id=f"task-{number}") for number in range(8)]
         with self.answering(planned) as llm:
             actions = [lambda plan=plan: llm.complete(plan.request, plan.call()) for plan in planned]
@@ -150,13 +152,13 @@ class LifeChecks(LLMHooks):
     """Calls after the end of a deadline or of the provider."""
 
     def test_no_time_left(self) -> None:
-        """AttemptStop, at once."""
+        """AttemptStop is raised immediately."""
         planned = self.plan(says("too late"))
         with self.answering([planned]) as llm, pytest.raises(AttemptStop):
             soon(lambda: llm.complete(planned.request, planned.call(Deadline(0.0))), self.patience)
 
     def test_interrupted_before_it_started(self) -> None:
-        """The reason of the end is raised unchanged."""
+        """The reason for which the deadline was ended is raised unchanged."""
         planned = self.plan(says("too late"))
         deadline = Deadline(LONG)
         deadline.end(Interrupted("stop it"))
@@ -171,7 +173,7 @@ class LifeChecks(LLMHooks):
             assert llm.complete(planned.request, planned.call()).message.content == "yes"
 
     def test_a_cost_that_is_not_reported(self) -> None:
-        """``None``, or by the model's prices. 0 is only for a free model: otherwise limits in USD would not hold."""
+        """``None``, or the cost by the model's prices. Only a free model may cost 0, since USD limits depend on it."""
         planned = self.plan(says("yes", usage=Usage(prompt_tokens=1234, completion_tokens=56)))
         with self.answering([planned]) as llm:
             facts = llm.preflight(expected_calls(self.model))
@@ -180,7 +182,7 @@ class LifeChecks(LLMHooks):
         assert usage is None or usage.cost_usd != 0 or free
 
     def test_closing_twice(self) -> None:
-        """The second call does nothing, also without any request before."""
+        """A second call does nothing, even if no request was sent before."""
         planned = self.plan(says("yes"))
         for ask in (False, True):
             with self.answering([planned]) as llm:
@@ -190,14 +192,14 @@ class LifeChecks(LLMHooks):
                 llm.close()
 
     def test_closing_from_another_thread(self) -> None:
-        """In another thread than the one that made a request."""
+        """The provider may be closed in a different thread from the one that sent a request."""
         planned = self.plan(says("yes"))
         with self.answering([planned]) as llm:
             llm.complete(planned.request, planned.call())
             done_soon(in_thread(llm.close), self.patience)
 
     def test_a_call_after_closing(self) -> None:
-        """A call after it is answered, or fails with LLMError: a thread may be late."""
+        """A call after ``close`` is answered or fails with LLMError, since a thread may be late."""
         planned = self.plan(says("yes"))
         with self.answering([planned]) as llm:
             llm.close()

@@ -43,7 +43,7 @@ class LLMHooks:
     """The hooks of a provider's author: ``answering`` is required, or ``serving`` for a provider with a server."""
 
     patience: ClassVar[float] = 20.0
-    """Seconds within which immediate effects must happen, even on a slow machine."""
+    """Maximum seconds for immediate effects, even on a slow machine."""
     model: ClassVar[str] = "maker/model"
     """A model that the provider supports."""
 
@@ -111,7 +111,7 @@ class RemoteHooks(LLMHooks):
 
     @classmethod
     def serving(cls, reply: Callable[[int, str], Reply]) -> AbstractContextManager[Remote]:
-        """A provider with its own server, which gives up soon: after a few retries with short waits.
+        """A provider with its own server. The provider must give up soon, after a few retries with short waits.
 
         The server passes each request for a completion to ``reply``, with its number from 1 and its body as text, and
         acts on the result. It handles requests in parallel. Requests of a preflight always succeed.

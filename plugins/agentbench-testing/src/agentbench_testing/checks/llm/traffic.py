@@ -44,7 +44,7 @@ class TrafficChecks(RemoteHooks):
         assert [word for word in words if word not in body] == []
 
     def test_an_answer_is_asked_for_once(self) -> None:
-        """Any response counts once: text, a refusal, a truncated one. Paid responses are not discarded."""
+        """Each response counts once, whether text, a refusal, or truncated. Paid responses are not discarded."""
         for answer in (says("yes"), says("no", finish="refusal"), says("half", finish="length")):
             planned = self.plan(answer)
             with self.replies(planned.answer) as remote:
@@ -82,7 +82,7 @@ class TrafficChecks(RemoteHooks):
             soon(lambda: remote.llm.complete(planned.request, planned.call(Deadline(0.5))), self.patience)
 
     def test_interrupting_a_call(self) -> None:
-        """If the deadline is ended while the server does not respond, its reason is raised soon."""
+        """If the deadline is ended while the server does not respond, its reason is raised promptly."""
         planned = self.plan(says("never"))
         deadline = Deadline(LONG)
         arrived = threading.Event()
@@ -99,7 +99,7 @@ class TrafficChecks(RemoteHooks):
                 done_soon(future, self.patience)
 
     def test_a_call_that_hangs_is_alone(self) -> None:
-        """Other calls are answered meanwhile, and ``close`` does not wait for it."""
+        """Other calls are answered meanwhile, and ``close`` does not wait for the blocked call."""
         stuck, other = self.plan(says("never")), self.plan(says("yes"), task_id="other")
         deadline = Deadline(LONG)
         arrived = threading.Event()
@@ -123,7 +123,7 @@ class TrafficChecks(RemoteHooks):
                 done_soon(future, self.patience)
 
     def test_the_key_is_kept(self) -> None:
-        """The key is in no body, and in nothing that the provider returns."""
+        """The key is neither in a request body nor in anything that the provider returns."""
         planned = self.plan(says("yes"))
         with self.replies(planned.answer) as remote:
             facts = remote.llm.preflight(expected_calls(self.model))
@@ -147,13 +147,13 @@ class FaultChecks(RemoteHooks):
     """Temporary and permanent outages."""
 
     def test_what_passes_is_tried_again(self) -> None:
-        """An overloaded server, a rate limit, a lost connection: the call succeeds in the end."""
+        """After an overloaded server, a rate limit or a lost connection, the call finally succeeds."""
         for kind in PASSING:
             call, sent = self._answered(Fault(kind))
             assert (sent, call.exchanges, len(call.failures)) == (2, 2, 1)
 
     def test_each_exchange_is_reported(self) -> None:
-        """A failure is reported first, then the retry, and only then is it sent."""
+        """A failure is reported first, then the retry. Only then is the retry sent."""
         reports: list[tuple[str, int]] = []
         planned = self.plan(says("at last"))
         with self.replies(*map(Fault, PASSING), planned.answer) as remote:
@@ -173,7 +173,7 @@ class FaultChecks(RemoteHooks):
             assert (len(remote.sent()), len(call.failures)) == (2, 2)
 
     def test_what_does_not_pass(self) -> None:
-        """LLMError after some retries, with the last failure reported; the run continues."""
+        """LLMError is raised after some retries, with the last failure reported. The run continues."""
         for kind in (*PASSING, "garbage"):
             call, sent, error = self._refused(Fault(kind))
             assert sent == call.exchanges == len(call.failures)
@@ -181,7 +181,7 @@ class FaultChecks(RemoteHooks):
             assert not error.stops_run
 
     def test_a_request_that_is_refused(self) -> None:
-        """LLMError with the server's message, reported; other calls may succeed."""
+        """LLMError with the server's message is raised and reported. Other calls may succeed."""
         call, sent, error = self._refused(Fault("invalid_request", words="no such thing as a tool"))
         assert sent == call.exchanges == len(call.failures)
         assert sent <= 3
@@ -189,7 +189,7 @@ class FaultChecks(RemoteHooks):
         assert "no such thing as a tool" in str(error)
 
     def test_a_key_that_is_refused(self) -> None:
-        """LLMError at once, which ends the run: no other call can succeed."""
+        """LLMError is raised immediately and ends the run, since no other call can succeed."""
         call, sent, error = self._refused(Fault("auth"))
         assert (sent, len(call.failures), error.stops_run) == (1, 1, True)
 
@@ -199,7 +199,7 @@ class FaultChecks(RemoteHooks):
         assert (sent, len(call.failures), error.stops_run) == (1, 1, True)
 
     def test_a_server_with_a_retry_hint(self) -> None:
-        """The server's retry hint is respected, and the attempt gets that time back: reported before waiting."""
+        """The server's retry hint is respected. The wait is reported before it starts and given back to the attempt."""
         call, _ = self._answered(Fault("rate_limited", retry_after=2.0))
         failed, again = (next(shown.at for shown in call.told if shown.what == what) for what in ("failed", "again"))
         waits = [shown for shown in call.told if shown.what == "waiting"]
@@ -209,7 +209,7 @@ class FaultChecks(RemoteHooks):
         assert late == [], "it reported its wait too late"
 
     def test_interrupting_a_wait(self) -> None:
-        """If the deadline is ended while the provider waits for a retry, its reason is raised soon."""
+        """If the deadline is ended while the provider waits for a retry, its reason is raised promptly."""
         planned = self.plan(says("never"))
         deadline = Deadline(LONG + 10 * self.patience)
         waits = threading.Event()

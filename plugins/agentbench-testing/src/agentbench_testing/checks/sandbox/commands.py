@@ -17,7 +17,7 @@ class CommandChecks(Hooks):
     """``Sandbox.exec``: commands, directories and exit codes."""
 
     def test_a_command_that_succeeds(self, shared: Started) -> None:
-        """Exit code 0, and it was not stopped."""
+        """A successful command has exit code 0 and was not stopped."""
         result = shared.run("true")
         assert (result.exit_code, result.timed_out, result.ok) == (0, False, True)
 
@@ -26,25 +26,25 @@ class CommandChecks(Hooks):
         assert [shared.run(f"exit {code}").exit_code for code in (1, 7, 255)] == [1, 7, 255]
 
     def test_a_command_that_a_signal_ends(self, shared: Started) -> None:
-        """128 + n for signal n."""
+        """The exit code after signal n is 128 + n."""
         codes = [shared.run(f"kill -{number} $$").exit_code for number in (signal.SIGKILL, signal.SIGTERM)]
         assert codes == [128 + signal.SIGKILL, 128 + signal.SIGTERM]
 
     def test_a_program_that_does_not_exist(self, shared: Started) -> None:
-        """127, as in a shell; not a sandbox error."""
+        """The exit code is 127, as in a shell. It is not a sandbox error."""
         assert shared.run(["agentbench-no-such-program"]).exit_code == 127
 
     def test_a_program_that_cannot_be_executed(self, shared: Started) -> None:
-        """126, as in a shell."""
+        """The exit code is 126, as in a shell."""
         assert shared.run(["/"]).exit_code == 126
 
     def test_exit_code_124_is_not_a_timeout(self, shared: Started) -> None:
-        """Only the deadline of the harness makes a timeout, never an exit code."""
+        """Only the harness's deadline causes a timeout, never an exit code."""
         result = shared.run("exit 124")
         assert (result.exit_code, result.timed_out) == (124, False)
 
     def test_text_goes_to_a_shell(self, shared: Started) -> None:
-        """Pipes, variables and several lines."""
+        """A shell command may have pipes, variables and several lines."""
         assert shared.run("a=two\nprintf 'one\\n%s\\n' \"$a\" | tail -n 1").stdout.data == b"two\n"
 
     def test_arguments_are_passed_as_they_are(self, shared: Started) -> None:
@@ -54,7 +54,7 @@ class CommandChecks(Hooks):
         assert result.stdout.data == "|".join(arguments).encode()
 
     def test_long_arguments(self, shared: Started) -> None:
-        """100 kB in one argument: agents send whole files."""
+        """One argument may have 100 kB, since agents send whole files."""
         word = "x" * 100_000
         assert shared.run(f"printf %s {word}").stdout.data == word.encode()
 
@@ -65,7 +65,7 @@ class CommandChecks(Hooks):
         assert shared.ask("pwd; umask; ulimit -n; echo $-") == before
 
     def test_commands_run_in_the_workspace(self, shared: Started) -> None:
-        """In the fork of the prepared tree that the sandbox was started over."""
+        """Commands start in the fork of the prepared tree that the sandbox was started over."""
         assert shared.ask("cat text made") == "pristine\none\ntwo"
 
     def test_a_directory_below_the_workspace(self, shared: Started) -> None:
@@ -74,7 +74,7 @@ class CommandChecks(Hooks):
         assert result.stdout.data == b"ANSWER = 41\n"
 
     def test_a_directory_that_is_missing(self, shared: Started) -> None:
-        """An error that the agent can read, not a broken sandbox; nothing runs."""
+        """A wrong directory is an error that the agent can read, not a broken sandbox. Nothing runs."""
         with refused("not_found"):
             shared.run("touch ran-nowhere", cwd="no/such/directory")
         assert not (shared.workspace / "ran-nowhere").exists()
@@ -93,7 +93,7 @@ class CommandChecks(Hooks):
         assert str((made / "link").readlink()) == "file"
 
     def test_commands_see_what_the_host_writes(self, shared: Started) -> None:
-        """Also between two calls: tools edit files on the host."""
+        """Commands see files written on the host between two calls, since tools edit files there."""
         path = shared.workspace / "from-the-host"
         path.write_text("first\n")
         assert shared.ask("cat from-the-host") == "first"
@@ -118,7 +118,7 @@ class OutputChecks(Hooks):
     """Byte streams and long output."""
 
     def test_streams_are_kept_apart(self, shared: Started) -> None:
-        """Standard output and standard error."""
+        """Standard output and standard error are separate."""
         result = shared.run("echo out; echo err >&2; echo out again")
         assert (result.stdout.data, result.stderr.data) == (b"out\nout again\n", b"err\n")
 
@@ -128,7 +128,7 @@ class OutputChecks(Hooks):
         assert (result.stdout.data, result.stderr.data) == (b"a\xff\x00b\r\n\x1b[0m", b"\xfe")
 
     def test_newlines_at_the_end(self, shared: Started) -> None:
-        """Line endings are kept, and none is added."""
+        """Line endings are preserved, and none is added."""
         assert [shared.run(f"printf '{text}'").stdout.data for text in (r"a\n\n", "a")] == [b"a\n\n", b"a"]
 
     def test_no_output(self, shared: Started) -> None:
@@ -137,12 +137,12 @@ class OutputChecks(Hooks):
         assert (result.stdout, result.stderr) == (Output(), Output())
 
     def test_output_up_to_the_cap(self, shared: Started) -> None:
-        """Output up to the cap is kept completely."""
+        """Output up to the cap is retained completely."""
         out = shared.run(f"head -c {OUTPUT_CAP} /dev/zero").stdout
         assert (len(out.data), out.omitted) == (OUTPUT_CAP, 0)
 
     def test_a_flood_is_capped(self, shared: Started) -> None:
-        """Of 50 MB, half the cap is kept from either end, and the rest is counted."""
+        """Of 50 MB, half the cap is retained from each end, and the rest is counted."""
         size = 50_000_000
         result = shared.run(f"head -c {size} /dev/zero")
         out = result.stdout
@@ -170,7 +170,7 @@ class OutputChecks(Hooks):
         assert (result.stdout.omitted, result.stderr.omitted) == (3_000_000 - OUTPUT_CAP, 6_000_000 - OUTPUT_CAP)
 
     def test_a_command_that_closes_its_outputs(self, shared: Started) -> None:
-        """A command that closes its streams continues: its own end counts."""
+        """A command that closes its streams continues: only its own end ends the call."""
         result = shared.run("exec >&- 2>&-; sleep 0.3; touch closed-and-done; exit 9")
         assert result.exit_code == 9
         assert (shared.workspace / "closed-and-done").exists()
@@ -200,7 +200,7 @@ class VariableChecks(Hooks):
         assert shared.run([self.python, "-c", code], env={"VALUE": value}).stdout.data == value.encode()
 
     def test_variables_end_with_their_call(self, shared: Started) -> None:
-        """They do not affect the next call."""
+        """Variables do not affect the next call."""
         shared.run("export SHELL_MADE=1", env={"ONLY_ONCE": "given"})
         assert shared.ask('echo "[$ONLY_ONCE$SHELL_MADE]"') == "[]"
 

@@ -40,7 +40,7 @@ for path in pathlib.Path('/proc').glob('[0-9]*/' + sys.argv[1]):
     except OSError: continue
     if match: print(path)
 """
-"""Prints where a word occurs below /proc. It is passed reversed, so that the search does not find itself."""
+"""Prints where a word occurs under /proc. It is passed reversed, so that the search does not find itself."""
 _WRITE = "echo changed > text; echo new > new; rm -f program; mv link moved; chmod 777 text; mkdir made-here; true"
 _MAKE = """
 import os, sys, sysconfig
@@ -69,7 +69,7 @@ class IsolationChecks(Hooks):
             assert shared.ask([self.python, "-c", _CONNECT, port, *addresses]) == ""
 
     def test_no_network_once(self, stage: Stage) -> None:
-        """The same for a command in a fresh start."""
+        """The same holds for a command in a fresh sandbox."""
         with _listening() as (port, addresses):
             connect = shlex.join([self.python, "-c", _CONNECT, port, *addresses])
             result = stage.once(f"{shlex.join([self.python, '-c', _INTERFACES])}; echo; {connect}")
@@ -79,14 +79,14 @@ class IsolationChecks(Hooks):
         assert reached == ""
 
     def test_files_of_the_host(self, shared: Started, tmp_path: Path) -> None:
-        """The host's files cannot be read by their paths."""
+        """The host's files cannot be read by path."""
         (tmp_path / "planted").write_text("secret of the host\n")
         result = shared.run(f"cat {shlex.quote(str(tmp_path / 'planted'))}")
         assert not result.ok
         assert "secret of the host" not in result.stdout.text
 
     def test_reading_through_a_link(self, shared: Started, tmp_path: Path) -> None:
-        """``read_file`` follows links inside only: a link made by an agent must not lead to the host's files."""
+        """``read_file`` follows links only inside the workspace: an agent's link must not lead to the host's files."""
         (tmp_path / "planted").write_text("secret of the host\n")
         shared.run(["ln", "-s", str(tmp_path / "planted"), "link-to-host"])
         shared.run(["ln", "-s", str(tmp_path), "way-to-host"])
@@ -112,7 +112,7 @@ class IsolationChecks(Hooks):
             assert self._search(shared, "cmdline", word) == ""
 
     def test_variables_of_the_host_in_proc(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Neither process 1 nor any other visible process has the harness's variables."""
+        """Neither PID 1 nor any other visible process has the harness's variables."""
         word = secrets.token_hex(8)
         monkeypatch.setenv("AGENTBENCH_PLANTED", word)
         with stage.another() as fresh, _host_process(), fresh.start(fresh.prepare(fresh.spec())) as started:
@@ -153,7 +153,7 @@ class IsolationChecks(Hooks):
             assert (started.workspace / "text").read_text() == "pristine\n"
 
     def test_a_read_only_workspace_once(self, stage: Stage) -> None:
-        """A command in a fresh start cannot change it either."""
+        """A command in a fresh sandbox cannot change it either."""
         workspace = stage.fork()
         before = contents(workspace)
         stage.once(_WRITE, workspace=workspace, read_only=True)
@@ -221,7 +221,7 @@ class PrivilegeChecks(Hooks):
         assert shared.ask("find /dev -type b 2>/dev/null; true") == ""
 
     def test_killing_all_processes(self, stage: Stage) -> None:
-        """``kill -9 -1`` only kills commands: later calls work, files are kept, and the host is not affected."""
+        """``kill -9 -1`` only kills commands: later calls work, files are preserved, and the host is not affected."""
         with stage.start() as started:
             _require_own_namespace(started, "pid")  # otherwise the host would be affected
             started.run("kill -9 -1")

@@ -34,7 +34,7 @@ class LifetimeChecks(Hooks):
             assert beat.lives()
 
     def test_close_kills_background_processes(self, stage: Stage) -> None:
-        """Also those in their own session; they are gone when ``close`` returns."""
+        """``close`` also ends processes in their own session. They are gone when it returns."""
         code = "import os, sys; os.setsid(); os.execvp('sh', ['sh', '-c', sys.argv[1]])"
         with stage.start() as started, pulse(started.workspace, self.patience) as beat:
             started.run(f'{self.python} -c "$CODE" "$SCRIPT" {_ASIDE}', env={"CODE": code, "SCRIPT": beat.script})
@@ -43,13 +43,13 @@ class LifetimeChecks(Hooks):
             assert beat.has_died(), "a process outlived the sandbox"
 
     def test_closing_twice(self, stage: Stage) -> None:
-        """The second call does nothing."""
+        """A second call does nothing."""
         with stage.start() as started:
             started.sandbox.close()
             started.sandbox.close()
 
     def test_closing_while_a_command_runs(self, stage: Stage) -> None:
-        """From another thread: the command is killed, and its caller gets a SandboxError."""
+        """If another thread closes the sandbox, the command is killed, and its caller gets a SandboxError."""
         with (
             stage.start() as started,
             pulse(started.workspace, self.patience) as beat,
@@ -68,7 +68,7 @@ class LifetimeChecks(Hooks):
             assert not (started.workspace / "ran-after-closing").exists()
 
     def test_the_workspace_outlives_the_sandbox(self, stage: Stage) -> None:
-        """It stays with everything that commands wrote, since it is frozen and compared afterwards."""
+        """The workspace keeps everything that commands wrote, since it is frozen and compared afterwards."""
         with stage.start() as started:
             started.run("echo changed > text")
             started.sandbox.close()
@@ -80,7 +80,7 @@ class DeadlineChecks(Hooks):
     """Deadlines that pass or are ended early."""
 
     def test_a_command_ends_at_its_deadline(self, shared: Started) -> None:
-        """It is killed at its deadline; that is a result, without an exit code."""
+        """A command is killed at its deadline. That is a result without an exit code."""
         result = shared.run("sleep 60", seconds=0.5)
         assert (result.exit_code, result.timed_out, result.ok) == (None, True, False)
         assert 0.4 < result.duration_sec < self.patience
@@ -90,7 +90,7 @@ class DeadlineChecks(Hooks):
         assert 0.3 <= shared.run("sleep 0.3").duration_sec < self.patience
 
     def test_output_before_the_deadline(self, shared: Started) -> None:
-        """Both streams are kept up to the deadline."""
+        """Both streams up to the deadline are retained."""
         with pulse(shared.workspace, self.patience) as beat:
             result = self._expired_at_first_beat(shared, beat, f"echo so far; echo so bad >&2; {beat.script}")
         assert (result.timed_out, result.stdout.data, result.stderr.data) == (True, b"so far\n", b"so bad\n")
@@ -152,7 +152,7 @@ class DeadlineChecks(Hooks):
             self._dies(shared, beat, f"exec >&- 2>&-; {beat.script}")
 
     def test_interrupting(self, shared: Started) -> None:
-        """Ending the deadline raises its reason in the caller, soon, after the command was killed."""
+        """Ending the deadline kills the command, and then promptly raises its reason in the caller."""
         deadline = Deadline(LONG)
         with (
             pulse(shared.workspace, self.patience) as beat,
@@ -190,7 +190,7 @@ class DeadlineChecks(Hooks):
         assert beat.has_died(), "a process outlived the deadline"
 
     def _expired_at_first_beat(self, shared: Started, beat: Pulse, command: str | Sequence[str]) -> ExecResult:
-        """Let time run out at the first beat, however long starting takes."""
+        """Let time run out at the first beat, no matter how long starting takes."""
         deadline = Deadline(LONG)
         with beat.at_first_beat(lambda: deadline.end(DeadlineExceeded("over"))):
             return shared.sandbox.exec(command, deadline=deadline)

@@ -44,7 +44,7 @@ class LimitChecks(Hooks):
         assert (result.exit_code, result.limits_hit) == (0, ())
 
     def test_memory_limit_once(self, stage: Stage) -> None:
-        """The same for a command in a fresh start."""
+        """The same holds for a command in a fresh sandbox."""
         command = f'{self.python} -c "{_TAKE_MEMORY}"'
         result = stage.once(command, environment=stage.small_environment)
         assert not result.ok
@@ -62,7 +62,7 @@ class LimitChecks(Hooks):
         self._works(stage.small.run("echo alive"))
 
     def test_a_full_process_table(self, stage: Stage) -> None:
-        """All processes are killed at the deadline, although none can be started for it; the next call works."""
+        """All processes are killed at the deadline, even if no process can be started for that. The next call works."""
         assert stage.small.run([self.python, "-c", _FORK, "stay"], seconds=3.0).timed_out
         self._works(stage.small.run("echo alive"))
 

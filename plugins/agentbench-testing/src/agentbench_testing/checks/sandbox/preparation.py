@@ -34,7 +34,7 @@ class SetupChecks(Hooks):
         assert contents(stage.pristine) == before
 
     def test_setup_is_logged(self, stage: Stage) -> None:
-        """The log gets the start and the end of each command, then of each capture, with its output."""
+        """The log records the start and end of each command and then of each capture, with its output."""
         _ = stage.environment
         assert stage.log.commands == [*COMMANDS, *CAPTURE]
         assert stage.log.finished_commands == stage.log.commands
@@ -46,14 +46,14 @@ class SetupChecks(Hooks):
         assert "a captured fact" in stage.environment.facts.values()
 
     def test_what_setup_installs_is_in_every_start(self, stage: Stage) -> None:
-        """Also outside the workspace, in the site-packages of the Python of commands."""
+        """Setup may also write outside the workspace, in the site-packages of the Python that commands use."""
         environment = stage.prepare(stage.spec(f"{self.python} {_INSTALL}"))
         with stage.start(environment) as started:
             code = "import agentbench_conformance; print(agentbench_conformance.ANSWER)"
             assert started.ask([self.python, "-c", code]) == "42"
 
     def test_equal_specs_are_prepared_once(self, stage: Stage) -> None:
-        """The second one returns the same environment; nothing is run or logged."""
+        """A second call returns the same environment. Nothing is run or logged."""
         spec = stage.spec(_RANDOM)
         first = stage.prepare(spec)
         log = RecordingLog()
@@ -64,7 +64,7 @@ class SetupChecks(Hooks):
         assert _RANDOM not in log.commands
 
     def test_equal_specs_at_once(self, stage: Stage) -> None:
-        """Of four threads, one prepares and the others wait for it."""
+        """Of four threads, one prepares the environment and the others wait for it."""
         spec = stage.spec(f"sleep 0.3; {_RANDOM}")
         log = RecordingLog()
         _ = stage.provider, stage.pristine
@@ -123,7 +123,7 @@ class SetupChecks(Hooks):
 
 
 class EnvironmentChecks(Hooks):
-    """``Environment``: its tree, its facts, and independent starts."""
+    """``Environment``: its tree, its facts, and independent sandboxes."""
 
     def test_the_prepared_tree_has_what_the_pristine_one_has(self, stage: Stage) -> None:
         """Every file has its content and mode, and links stay links."""
@@ -138,7 +138,7 @@ class EnvironmentChecks(Hooks):
         assert facts["python"].startswith(self.python_version)
 
     def test_starts_leave_the_prepared_tree(self, stage: Stage) -> None:
-        """Changes of a workspace do not affect the prepared tree."""
+        """Changes to a workspace do not affect the prepared tree."""
         before = contents(stage.environment.workspace)
         with stage.start() as started:
             started.run("echo changed > text; rm -r package; chmod 600 program; touch new")
@@ -168,7 +168,7 @@ class ProviderChecks(Hooks):
         stage.provider.preflight([stage.spec(), stage.spec("true")])
 
     def test_sweep_leaves_what_lives(self, stage: Stage) -> None:
-        """Only leftovers of dead runs are removed, nothing of this or another live provider."""
+        """Only leftovers of dead runs are removed, and nothing that belongs to this or another live provider."""
         with stage.start() as started, pulse(started.workspace, self.patience) as beat, stage.another() as other:
             started.run(f"({beat.script}) </dev/null >/dev/null 2>&1 &")
             for provider in (stage.provider, other.provider):
@@ -180,7 +180,7 @@ class ProviderChecks(Hooks):
             assert stage.once("cat made").stdout.data == b"one\ntwo\n"
 
     def test_close_ends_sandboxes(self, stage: Stage) -> None:
-        """Also sandboxes that were not closed: their processes are killed, and calls raise SandboxError."""
+        """It also closes open sandboxes: their processes are killed, and calls raise SandboxError."""
         with (
             stage.another() as other,
             other.start(other.prepare(other.spec())) as started,
@@ -194,7 +194,7 @@ class ProviderChecks(Hooks):
                 started.run("true")
 
     def test_closing_a_provider_twice(self, stage: Stage) -> None:
-        """The second call does nothing, also if nothing was ever prepared."""
+        """A second call does nothing, even if nothing was ever prepared."""
         with stage.another() as other:
             other.provider.close()
             other.provider.close()

@@ -1,4 +1,4 @@
-"""Checks: single commands in fresh starts, and files written and read by the harness."""
+"""Checks: single commands in fresh sandboxes, and files written and read by the harness."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class SingleCommandChecks(Hooks):
     """``Environment.run_once``."""
 
     def test_once_exit_codes(self, stage: Stage) -> None:
-        """They come from the engine: no output or file can forge them."""
+        """Exit codes come from the engine: no output or file can forge them."""
         results = [stage.once("exit 0"), stage.once("echo 'exit code: 0'; exit 7"), stage.once("kill -KILL $$")]
         assert [(result.exit_code, result.timed_out) for result in results] == [(0, False), (7, False), (137, False)]
 
     def test_once_output(self, stage: Stage) -> None:
-        """Both streams, byte by byte; the command runs in the given workspace."""
+        """Both streams are returned byte for byte. The command runs in the given workspace."""
         result = stage.once(r"cat made; printf 'a\377' >&2")
         assert (result.stdout.data, result.stderr.data) == (b"one\ntwo\n", b"a\xff")
 
@@ -35,7 +35,7 @@ class SingleCommandChecks(Hooks):
         assert text_of(workspace / "text") == "changed\n"
 
     def test_once_ends_at_its_deadline(self, stage: Stage) -> None:
-        """All processes are killed at the deadline, and the output so far is kept."""
+        """All processes are killed at the deadline, and the output so far is retained."""
         workspace = stage.fork()
         deadline = Deadline(LONG)
         with (
@@ -95,7 +95,7 @@ class SingleCommandChecks(Hooks):
         assert contents(workspace) == before
 
     def test_once_beside_a_sandbox(self, stage: Stage) -> None:
-        """HOME is fresh: it has no files of other starts."""
+        """HOME is fresh: it has no files of other sandboxes."""
         stage.shared.ask('touch "$HOME/left-behind"')
         assert stage.once('test -e "$HOME/left-behind"').exit_code == 1
 
@@ -115,7 +115,7 @@ class FileChecks(Hooks):
         assert [shared.sandbox.read_file("ten-bytes", limit=limit) for limit in (0, 4)] == [b"", b"0123"]
 
     def test_reading_what_is_missing(self, shared: Started) -> None:
-        """``not_found``, also below a file."""
+        """The error is ``not_found``, even under a file."""
         for path in ("no/such/file", "text/below"):
             with refused("not_found"):
                 shared.sandbox.read_file(path, limit=10)
@@ -126,7 +126,7 @@ class FileChecks(Hooks):
             shared.sandbox.read_file("package", limit=10)
 
     def test_reading_a_pipe(self, shared: Started, stage: Stage) -> None:
-        """``not_a_file``, at once: an agent could create a pipe to block the harness."""
+        """The error is ``not_a_file``, immediately: an agent could create a pipe to block the harness."""
         shared.run("mkfifo pipe")
         try:
             with refused("not_a_file"):
@@ -141,20 +141,20 @@ class FileChecks(Hooks):
         assert (shared.workspace / "new" / "and" / "deep" / "file").read_bytes() == b"data"
 
     def test_writing_replaces_the_whole(self, shared: Started) -> None:
-        """Nothing of a longer old file is left."""
+        """Nothing of a longer old file remains."""
         shared.sandbox.write_file("replaced", b"a long text")
         shared.sandbox.write_file("replaced", b"short")
         assert (shared.workspace / "replaced").read_bytes() == b"short"
 
     def test_writing_over_a_directory(self, shared: Started) -> None:
-        """``not_a_file``, and the directory is unchanged."""
+        """The error is ``not_a_file``, and the directory is unchanged."""
         shared.run("mkdir taken && touch taken/inside")
         with refused("not_a_file"):
             shared.sandbox.write_file("taken", b"data")
         assert (shared.workspace / "taken" / "inside").exists()
 
     def test_absolute_paths(self, shared: Started) -> None:
-        """Paths as commands see them, not those of the host; relative ones start at the workspace."""
+        """Paths are as commands see them, not as on the host. Relative paths start at the workspace."""
         shared.sandbox.write_file(f"{shared.directory()}/by-path", b"data")
         assert shared.sandbox.read_file("./by-path", limit=10) == b"data"
         home = shared.ask('cd "$HOME" && printf kept > by-path && pwd')

@@ -39,7 +39,7 @@ class Hooks:
     """The hooks of a sandbox's author. Only ``make_provider`` is required."""
 
     patience: ClassVar[float] = 20.0
-    """Seconds within which immediate effects must happen, even on a slow machine."""
+    """Maximum seconds for immediate effects, even on a slow machine."""
     python: ClassVar[str] = "python3"
     """The command of the interpreter in the sandbox."""
     python_version: ClassVar[str] = ".".join(platform.python_version_tuple()[:2])
@@ -142,7 +142,7 @@ class Stage:
 
     @cached_property
     def pristine(self) -> Path:
-        """The tree of all environments: a text, a program, a package, a link."""
+        """The tree of all environments: a text file, a program, a package and a link."""
         tree = self.directory / "pristine"
         (tree / "package").mkdir(parents=True)
         (tree / "package" / "module.py").write_text("ANSWER = 41\n")
@@ -219,7 +219,7 @@ class Stage:
         results: Path | None = None,
         deadline: Deadline | None = None,
     ) -> ExecResult:
-        """Run a command in a fresh start without network, over a fork unless ``workspace`` is given."""
+        """Run a command in a fresh sandbox without network, over a fork unless ``workspace`` is given."""
         environment = environment or self.environment
         return environment.run_once(
             Command(command, read_only=read_only, inputs=inputs or {}, results=results),
@@ -228,7 +228,7 @@ class Stage:
         )
 
     def soon(self, call: Callable[[], T]) -> T:
-        """Return or raise what ``call`` does; the check fails if it takes longer than ``patience``."""
+        """The result or exception of ``call``. The check fails if it takes longer than ``patience``."""
         return soon(call, self.patience)
 
     def _empty(self, name: str) -> Path:

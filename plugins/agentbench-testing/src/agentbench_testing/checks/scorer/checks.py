@@ -21,18 +21,18 @@ class VerdictChecks(ScorerHooks):
     """Correct and repeatable verdicts that can be recorded."""
 
     def test_the_fix_passes(self, stage: ScorerStage) -> None:
-        """It passes, without a timeout and without signs of tampering."""
+        """The fix passes, without a timeout and without signs of tampering."""
         score = stage.fixed.score
         assert (score.passed, score.timed_out, score.tampered) == (True, False, False), score
 
     def test_a_wrong_change_fails(self, stage: ScorerStage) -> None:
-        """It fails normally, with a non-zero exit code if there is one."""
+        """A change that does not fix the bug fails normally, with a non-zero exit code if there is an exit code."""
         score = stage.wrong.score
         assert (score.passed, score.timed_out, score.tampered) == (False, False, False), score
         assert score.exit_code != 0, score
 
     def test_no_change_fails(self, stage: ScorerStage) -> None:
-        """Without a change the bug is still there, so it fails."""
+        """Without a change, the bug is still there, so the attempt fails."""
         assert not stage.scored({}).score.passed
 
     def test_a_program_that_cannot_be_read_fails(self, stage: ScorerStage) -> None:
@@ -40,7 +40,7 @@ class VerdictChecks(ScorerHooks):
         assert not stage.scored(self.unreadable).score.passed
 
     def test_the_same_verdict_again(self, stage: ScorerStage) -> None:
-        """From the same scorer after other attempts, and from a new one: it keeps no state."""
+        """The same scorer, after other attempts, and a new scorer give the same verdict: it keeps no state."""
         expected, _ = _comparable(stage.fixed.score), stage.wrong.score
         for scorer in (stage.scorer, self.make_scorer()):
             assert _comparable(stage.scored(self.fixed, scorer=scorer, per_test=True).score) == expected
@@ -58,7 +58,7 @@ class VerdictChecks(ScorerHooks):
             assert {name: (fixed or {}).get(name) for name in self.tests} == dict.fromkeys(self.tests, "passed")
             assert [name for name in self.tests if (wrong or {}).get(name) == "passed"] == []
         else:
-            assert (fixed, wrong) == (None, None), "list the tests that it reports in `tests`"
+            assert (fixed, wrong) == (None, None), "list in `tests` the tests that it reports"
 
     def test_a_test_that_is_missing(self, stage: ScorerStage) -> None:
         """If an expected test did not run, the attempt fails, or passes with the label ``weak_verdict``."""
@@ -76,10 +76,10 @@ class VerdictChecks(ScorerHooks):
         for how, change in self.forged.items():
             score = stage.scored(change).score
             weak = is_weak(score) and is_weak(stage.fixed.score)
-            assert not score.passed or weak, f"a program that {how} passes, and not all verdicts have the label {WEAK}"
+            assert not score.passed or weak, f"a program that {how} passes, but not all verdicts have the label {WEAK}"
 
     def test_it_fits_into_a_record(self, stage: ScorerStage) -> None:
-        """It survives a round trip through JSON in UTF-8, whatever the program printed."""
+        """A score survives a round trip through JSON in UTF-8, whatever the program printed."""
         for score in (stage.fixed.score, stage.wrong.score):
             text = json.dumps(dump(score), ensure_ascii=False, allow_nan=False)
             try:
@@ -98,18 +98,18 @@ class VerdictChecks(ScorerHooks):
 
 
 class EndingChecks(ScorerHooks):
-    """Effects that a change can cause are failures; effects that only infrastructure can cause are errors."""
+    """Effects that a change can cause are failures. Effects that only infrastructure can cause are errors."""
 
     def test_a_command_that_cannot_start(self, stage: ScorerStage) -> None:
-        """A failure: an agent could have removed the program."""
+        """A missing program is a failure: an agent could have removed it."""
         assert not stage.scored(self.fixed, passing_command=_NO_COMMAND).score.passed
 
     def test_tests_that_are_killed(self, stage: ScorerStage) -> None:
-        """A failure, whatever they printed before: an agent could have filled the memory."""
+        """Killed tests are a failure, whatever they printed before: an agent could have filled the memory."""
         assert not stage.scored(self.killed).score.passed
 
     def test_a_command_that_is_killed(self, stage: ScorerStage) -> None:
-        """The same if the sandbox killed it after it had printed success."""
+        """The same holds if the sandbox killed the command after it had printed success."""
         killed = ExecResult(exit_code=137, stdout=Output(head=b"1 passed\nOK\n"))
         scored = stage.scored(self.fixed, answering=lambda results: killed)
         assert not (scored.environment.results and scored.score.passed), scored.returned
@@ -121,7 +121,7 @@ class EndingChecks(ScorerHooks):
         assert scored.error or not scored.score.passed, scored.returned
 
     def test_no_time_left(self, stage: ScorerStage) -> None:
-        """The same if there was no time from the start."""
+        """The same holds if there was no time from the start."""
         scored = stage.scored(self.fixed, deadline=Deadline(0.0))
         assert scored.out_of_time, scored.returned
         assert scored.error or not scored.score.passed, scored.returned

@@ -24,7 +24,7 @@ class TraceChecks(ScorerHooks):
     def test_it_writes_only_where_it_may(
         self, stage: ScorerStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Only into its copies and directories, neither into the prepared tree nor the working directory."""
+        """It writes only into its copies and directories, not into the prepared tree or the working directory."""
         monkeypatch.chdir(tmp_path)
         before = contents(stage.prepared)
         assert stage.scored(self.fixed).score.passed
@@ -59,7 +59,7 @@ class TraceChecks(ScorerHooks):
         assert True in having.environment.networks or not having.environment.networks
 
     def test_hostile_results(self, stage: ScorerStage) -> None:
-        """A program can write anything as results (a pipe, a link, garbage): no pass, no error, no blocking."""
+        """A program can write anything as results (a pipe, a link, garbage). No pass, error or block may follow."""
         names = {
             str(path.relative_to(taken))
             for taken in stage.fixed.environment.taken

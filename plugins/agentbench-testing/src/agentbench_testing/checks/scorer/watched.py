@@ -1,4 +1,4 @@
-"""An environment that records its use by a scorer, and that can fail or return given results."""
+"""An environment that records its use by a scorer, and that can fail or return scripted results."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class WatchedEnvironment:
         self.results: list[ExecResult] = []
         """The result of each command."""
         self.networks: list[bool] = []
-        """Whether each start had network access."""
+        """Whether each started sandbox had network access."""
         self.workspaces: list[Path] = []
-        """The workspace of each start."""
+        """The workspace of each started sandbox."""
         self.taken: list[Path] = []
-        """The results directory of each start that had one."""
+        """The results directory of each started sandbox that had one."""
         self.open = 0
         """Number of sandboxes that are not closed."""
         self.lock = threading.Lock()

@@ -27,10 +27,10 @@ _NAMES_OF_PATHS = re.compile(r"(.*_)?(path|file|filename|root|dir|directory|fold
 
 
 class CallChecks(ToolHooks):
-    """Results of calls, and that the tool keeps no state."""
+    """Call results, and that the tool keeps no state."""
 
     def test_a_good_call(self, workbench: Workbench) -> None:
-        """It succeeds, and its fields are plain data."""
+        """A call with good arguments succeeds, and the fields of the result are plain data."""
         with self.stage(workbench) as stage:
             result = stage.call(self.good_arguments())
         assert result.ok, result
@@ -99,7 +99,7 @@ class CallChecks(ToolHooks):
                     assert (result.ok, result.error_type) == (False, "bad_arguments"), (name, value, result)
 
     def test_odd_text(self, workbench: Workbench) -> None:
-        """For arbitrary input it works, or is refused, but nothing breaks."""
+        """With arbitrary input, it works or refuses the call, but nothing breaks."""
         with self.stage(workbench, tool_timeout_sec=self.patience) as stage:
             for name, schema in stage.tool.spec.parameters["properties"].items():
                 if not _takes_text(schema):
@@ -116,7 +116,7 @@ class CallChecks(ToolHooks):
             assert result.ok or result.error_type == "timeout", result
 
     def test_a_call_that_takes_too_long(self, workbench: Workbench) -> None:
-        """It ends at its deadline."""
+        """A call ends at its deadline."""
         with self.stage(workbench, tool_timeout_sec=0.3) as stage:
             result = soon(lambda: stage.call(self.slow_arguments()), self.patience)
             assert result.ok or result.error_type == "timeout", result
@@ -132,7 +132,7 @@ class CallChecks(ToolHooks):
             try:
                 assert done_soon(future, self.patience).error_type != "internal_error"
             except AttemptStop as stop:
-                assert "stop it" in str(stop)  # noqa: PT017 - either end is a good one
+                assert "stop it" in str(stop)  # noqa: PT017 - both outcomes are valid
 
     def _comparable(self, result: ToolResult) -> dict[str, Any]:
         """The comparable part of a result."""
@@ -160,7 +160,7 @@ class SpecChecks(ToolHooks):
         assert set(parameters.get("required", ())) <= set(parameters["properties"])
 
     def test_the_effect(self) -> None:
-        """It is declared: the tool ``reads``, ``edits`` or ``runs``. Agents and the harness rely on it."""
+        """The effect is declared: the tool ``reads``, ``edits`` or ``runs``. Agents and the harness rely on it."""
         assert self.make_tool().spec.effect in ("reads", "edits", "runs")
 
     def test_patterns_are_valid(self) -> None:
@@ -224,7 +224,7 @@ class PathChecks(ToolHooks):
             assert (stage.workspace / ".git/config").read_text() == outside.secret
 
     def test_special_files(self, workbench: Workbench) -> None:
-        """Named pipes never block, also when they are found during a search."""
+        """Named pipes never block, even when they are found during a search."""
         with self.stage(workbench, tool_timeout_sec=self.patience / 2) as stage:
             os.mkfifo(stage.workspace / "pipe")
             for arguments in (self.good_arguments(), *self.with_path("pipe")):
@@ -244,7 +244,7 @@ class PathChecks(ToolHooks):
         assert [path for path in changed if path not in diffs] == [], "no diff was recorded"
 
     def test_what_may_not_be_edited(self, workbench: Workbench) -> None:
-        """If the task forbids edits, a tool that edits refuses, and others work."""
+        """If the task forbids edits, a tool that edits refuses calls, and other tools work."""
         with self.stage(workbench, editable=lambda _: False) as stage:
             before = contents(stage.workspace)
             result = stage.call(self.good_arguments())

@@ -50,7 +50,7 @@ class ToolHooks(WithWorkbench):
     """The hooks of a tool's author. ``make_tool`` and ``good_arguments`` are required."""
 
     patience: ClassVar[float] = 20.0
-    """Seconds within which immediate effects must happen, even on a slow machine."""
+    """Maximum seconds for immediate effects, even on a slow machine."""
     files: ClassVar[Files] = BROKEN
     """The files of the workspace."""
     path_arguments: ClassVar[Sequence[str]] = ()
