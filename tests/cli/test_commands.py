@@ -328,7 +328,7 @@ def test_a_plugin_command_below_a_group(agentbench: Any, plugin: Any) -> None:
     assert "no command 'tasks mien' (did you mean 'mine'?)" in agentbench("tasks", "mien").err
     assert "command 'runs gone' of agentbench-extra failed to load" in agentbench("runs", "gone").err
     assert "tasks list" in agentbench("plugins", "check", "extra").out
-    assert "command 'tasks list' cannot be used" in agentbench("plugins", "check", "extra").out
+    assert "the 'tasks list' command cannot be used" in agentbench("plugins", "check", "extra").out
     assert "try: agentbench tasks mine --help" in agentbench("plugins", "show", "tasks mine").out
 
 

@@ -170,7 +170,7 @@ def test_a_name_that_is_taken_is_an_error_when_it_is_used(
     lines = [line for line in agentbench("plugins", "list").out.splitlines() if line.startswith("  scripted")]
     assert ["CONFLICT" in line for line in lines] == [True, True, False]  # the last line is the variant with that name
     checked = agentbench("plugins", "check", "thief")
-    assert (checked.code, "agent 'scripted' is also registered by" in checked.out) == (1, True)
+    assert (checked.code, "the 'scripted' agent is also registered by" in checked.out) == (1, True)
 
 
 def test_how_plugins_are_loaded_can_be_shown(agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:

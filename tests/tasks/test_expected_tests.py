@@ -73,6 +73,6 @@ def test_a_file_that_has_changed_is_left_alone(make_task: Callable[..., Any]) ->
     path: Path = make_task() / "task.yaml"
     task = read_task(path)
     path.write_text(f"# new\n{task.text}")
-    with pytest.raises(InputError, match="was changed while the task was validated"):
+    with pytest.raises(InputError, match="changed while the task was being validated"):
         write_expected_tests(task, LISTS)
     assert path.read_text() == f"# new\n{task.text}"

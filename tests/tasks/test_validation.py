@@ -327,7 +327,7 @@ def test_a_failing_command_that_names_hidden_tests(make_task: Any, validate: Any
     finding = validate()
     assert (finding["verdict"], finding["problems"]) == ("valid", [])
     (note,) = finding["notes"]
-    assert note["reason"] == f"agents can never make failing_command pass: {named} not in the workspace of agents"
+    assert note["reason"] == f"agents can never make failing_command pass: {named} not in the agent's workspace"
     assert "public tests" in note["remedy"]
 
 
@@ -562,7 +562,7 @@ def test_write_leaves_alone_what_names_no_tests(make_task: Any, agentbench: Any)
     before = (directory / "task.yaml").read_bytes()
     done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1", "--json")
     assert (done.code, (directory / "task.yaml").read_bytes()) == (0, before)
-    assert "one: nothing written: no results of single tests" in done.err
+    assert "one: nothing written: no results for individual tests" in done.err
     assert json.loads(done.out)[0]["verdict"] == "valid"
 
 

@@ -100,22 +100,22 @@ WRONG = {
     "options that change": (
         GOOD.replace("@attrs.frozen(kw_only=True)", "@attrs.define(kw_only=True)"),
         "error",
-        "the options of agent 'greeter' are mutable",
+        "the options of the 'greeter' agent are mutable",
     ),
     "contains a secret": (
         GOOD.replace("    word: str", "    api_key: str = option('', help='the key')\n    word: str"),
         "error",
-        "option 'api_key' of agent 'greeter' contains a secret",
+        "the 'api_key' option of the 'greeter' agent contains a secret",
     ),
     "options that cannot be written": (
         GOOD.replace("word: str", "word: complex"),
         "error",
-        "the options of agent 'greeter' cannot be converted",
+        "the options of the 'greeter' agent cannot be converted",
     ),
     "options without default": (
         GOOD.replace('option("hello", ', "option("),
         "warning",
-        "agent 'greeter' cannot be created, because options have no default: word",
+        "the 'greeter' agent cannot be created, because these options have no default: word",
     ),
     "a factory that raises": (
         GOOD.replace("lambda options: Greeter()", "lambda options: 1 / 0"),
@@ -130,28 +130,28 @@ WRONG = {
     "a default below its minimum": (
         GOOD.replace('word: str = option("hello",', "word: float = option(-1.0, minimum=0.0,"),
         "error",
-        "the defaults of agent 'greeter' violate their own constraints: ",
+        "the defaults of the 'greeter' agent violate their own constraints: ",
     ),
     "a method with other parameters": (
         GOOD.replace("def solve(self, context)", "def solve(self)"),
         "error",
-        "agent 'greeter': 'solve' cannot be called by the harness: too many positional arguments",
+        "the harness cannot call 'solve' of the 'greeter' agent: too many positional arguments",
     ),
-    "no summary": (GOOD.replace('summary="says hello"', 'summary=" "'), "error", "agent 'greeter' has no summary"),
+    "no summary": (GOOD.replace('summary="says hello"', 'summary=" "'), "error", "the 'greeter' agent has no summary"),
     "a long summary": (
         GOOD.replace('summary="says hello"', 'summary="hello " * 30'),
         "warning",
-        "the summary of agent 'greeter' does not fit on a line",
+        "the summary of the 'greeter' agent does not fit on a line",
     ),
     "a command that is not there": (
         COMMAND.replace("NAME,", "'hi',").replace("TARGET", "goodbye"),
         "error",
-        "command 'hi' cannot be checked: AttributeError",
+        "the 'hi' command cannot be checked: AttributeError",
     ),
     "a command without help": (
         COMMAND.replace("NAME,", "'hi',").replace("TARGET", "hello"),
         "error",
-        "command 'hi' has no help",
+        "the 'hi' command has no help",
     ),
     "a command that is none": (
         COMMAND.replace("NAME,", "'hi',").replace("TARGET", "pathlib"),
@@ -161,12 +161,12 @@ WRONG = {
     "a command of the core": (
         COMMAND.replace("NAME,", "'run',").replace("TARGET", "hello"),
         "error",
-        "command 'run' cannot be used",
+        "the 'run' command cannot be used",
     ),
     "a command that ends the program": (
         COMMAND.replace("NAME,", "'hi',") + "\ndef __getattr__(name):\n    raise SystemExit(3)\n",
         "error",
-        "command 'hi' cannot be checked: SystemExit: 3",
+        "the 'hi' command cannot be checked: SystemExit: 3",
     ),
     "a factory that prints": (
         GOOD.replace("lambda options: Greeter()", "lambda options: print('loading ...') or Greeter()"),
@@ -186,12 +186,12 @@ WRONG = {
     "a variant of nobody": (
         variant("{'agent': 'surely-not-there'}"),
         "error",
-        "variant 'mine' is invalid: no agent 'surely-not-there'",
+        "the 'mine' variant is invalid: no agent 'surely-not-there'",
     ),
     "a variant with a wrong option": (
         variant("{'agent': {'name': 'baseline', 'surely': 1}}"),
         "error",
-        "variant 'mine' is invalid: options of agent 'baseline': surely: unknown field",
+        "the 'mine' variant is invalid: options of agent 'baseline': surely: unknown field",
     ),
 }
 

@@ -213,7 +213,7 @@ def test_decisions_that_cannot_be_carried_out_end_the_attempt(attempt: Any) -> N
             result = solve(double)
             assert (double.budget.steps, len(double.requests)) == (1, 2)
         assert result.ended == "gave_up"
-        assert result.message.startswith("2 decisions in a row could not be carried out; the last: ")
+        assert result.message.startswith("2 decisions in a row could not be carried out; last problem: ")
         assert why in result.message
     router = iter([decide("undo"), decide("test"), decide("undo"), decide("test"), decide("stop", "enough")])
     judging = by_role(router=lambda request: next(router), tester=lambda request: report(verdict="same", advice="no"))

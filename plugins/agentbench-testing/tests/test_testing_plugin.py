@@ -13,7 +13,7 @@ def test_it_is_well(run_agentbench: RunAgentbench) -> None:
     done = run_agentbench("plugins", "check", "testing")
     assert (done.code, done.err) == (0, "")
     assert "imports cleanly: nothing heavy, no output" in done.out
-    assert "command 'plugins new': loads, and has a help text" in done.out
+    assert "command 'plugins new': loads and has help text" in done.out
     assert "requires agentbench-core==" in done.out
 
 

@@ -24,7 +24,7 @@ class SandboxEnvironment:
     """Environment variables of every command."""
     timeout_sec: float | None
     system: Mapping[str, str] = attrs.field(init=False)
-    """Template variables for prompts about the sandbox's machine. Host variables are excluded, as they may contain keys."""
+    """Template variables about the sandbox's machine. Host variables are excluded, as they may contain keys."""
 
     @system.default
     def _uname(self) -> Mapping[str, str]:

@@ -34,7 +34,7 @@ class Outline:
         return ToolSpec.of("outline", description, OutlineArguments, "reads")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``definitions`` (``12-30: def Cart.total - The sum.``), ``omitted`` (number of other definitions), ``imports``.
+        """``definitions`` (``12-30: def Cart.total - The sum.``), ``omitted`` (a number of definitions), ``imports``.
 
         Raises ToolError (``too_large``, ``not_python``, and errors of reading); InputError for invalid arguments.
         """

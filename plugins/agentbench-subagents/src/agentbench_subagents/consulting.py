@@ -174,7 +174,7 @@ class Consultation(Generic[R]):
 
     def _failure(self) -> Failure | None:
         if self._refused >= self._tries:
-            return Failure(f"{self._refused} reports were refused; last problem: {self._problem}")
+            return Failure(f"{self._refused} reports were refused; the last: {self._problem}")
         if self._errors >= self._rules.tool_errors:
             return Failure(f"{self._errors} tool calls in a row failed")
         if self._idle >= self._rules.idle_turns:

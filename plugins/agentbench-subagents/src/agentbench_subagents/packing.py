@@ -75,9 +75,9 @@ def pack(
 ) -> Pack:
     """Pack files, the best first.
 
-    First the parts that each candidate names; then, in the same order, whole files if they fit; then, of other files,
-    what these parts call in the same file, and outlines. The text never exceeds ``max_tokens``, which must be at least
-    ``MIN_TOKENS``.
+    First the parts that each candidate names; then, in the same order, whole files if they fit; then, for other files,
+    the code in the same file that these parts call, and outlines. The text never exceeds ``max_tokens``, which must be
+    at least ``MIN_TOKENS``.
 
     Args:
         ranked: the candidates, best first.

@@ -19,8 +19,9 @@ _MODES = {False: "100644", True: "100755"}
 def reverse(diff: str, moved: Mapping[str, Sequence[int]]) -> str:
     """The diff that reverts an applied diff; empty if that cannot be parsed.
 
-    Its hunks start at the actual positions of the applied hunks. A deleted file is restored without its executable bit. Lines
-    that were removed without context have no position that a diff could express, so their reverse does not apply.
+    Its hunks start at the actual positions of the applied hunks. A deleted file is restored without its executable
+    bit. Lines that were removed without context have no position that a diff could express, so their reverse does not
+    apply.
 
     Args:
         diff: as it was applied.

@@ -161,7 +161,8 @@ def _others(app: App, plugin: Plugin) -> Iterator[Finding]:
 def _command(component: Component) -> Iterator[Finding]:
     if component.name in TAKEN:
         yield problem(
-            f"command {component.name!r} cannot be used: the core has a command with that name", "Choose another name."
+            f"the {component.name!r} command cannot be used: the core has a command with that name",
+            "Choose another name.",
         )
         return
     module, _, attribute = component.target.partition(":")
@@ -169,20 +170,20 @@ def _command(component: Component) -> Iterator[Finding]:
     if not isinstance(result, click.Command):
         yield problem(f"command {component.name!r}: {component.target} is not a click command")
     elif not result.help:
-        yield problem(f"command {component.name!r} has no help", "Give it a docstring.")
+        yield problem(f"the {component.name!r} command has no help", "Give it a docstring.")
     else:
         yield ok(f"command {component.name!r}: loads and has help text")
 
 
 def _variant(app: App, component: Component) -> Iterator[Finding]:
-    where = f"variant {component.name!r}"
+    where = f"the {component.name!r} variant"
     try:
         resolved = resolve([layer(where, component.target, sections=SECTIONS)], app.registry.name_of)
         default_options(resolved, app.registry)  # resolves every named component, and validates its options
     except AgentBenchError as error:
         yield problem(f"{where} is invalid: {error.message.removeprefix(f'{where}: ')}", error.remedy)
         return
-    yield ok(f"{where}: valid settings")
+    yield ok(f"variant {component.name!r}: valid settings")
 
 
 def _print(plugin: Plugin, findings: Sequence[Finding], *, full: bool) -> None:

@@ -55,7 +55,7 @@ def surviving(findings: Iterable[Finding], what: str) -> Iterator[Finding]:
 
 def check_component(component: Component) -> Iterator[Finding]:
     """Check the summary and, for kinds with options, the options and the component created with the defaults."""
-    who = f"{component.kind} {component.name!r}"
+    who = f"the {component.name!r} {component.kind}"
     yield from _check_summary(component, who)
     if component.options is None:
         return
@@ -141,12 +141,15 @@ def _check_made(component: Component, who: str) -> Iterator[Finding]:
             error.remedy or "A factory should only create the component. Postpone any work that can fail.",
         )
         return
-    wrong += [problem(f"{who}: {note}", "Remove the output: every run would print it.") for note in notes]
+    wrong += [
+        problem(f"{component.kind} {component.name!r}: {note}", "Remove the output: every run would print it.")
+        for note in notes
+    ]
     yield from wrong
     if not wrong:
         count = len(attrs.fields(component.options))
         message = f"{count} option{'' if count == 1 else 's'}, frozen, with help" if count else "no options"
-        yield ok(f"{who}: {message}; its factory returns a valid component")
+        yield ok(f"{component.kind} {component.name!r}: {message}; its factory returns a valid component")
 
 
 def _check_methods(made: Any, contract: type, who: str) -> Iterator[Finding]:
@@ -157,7 +160,7 @@ def _check_methods(made: Any, contract: type, who: str) -> Iterator[Finding]:
         if not hasattr(made, name):
             yield problem(f"{who} has no {name!r}", _signature_of(name, member))
         elif inspect.isfunction(member) and (why := _misfit(getattr(made, name), member)):
-            yield problem(f"{who}: {name!r} cannot be called by the harness: {why}", _signature_of(name, member))
+            yield problem(f"the harness cannot call {name!r} of {who}: {why}", _signature_of(name, member))
 
 
 def _misfit(method: Any, contract: Any) -> str:

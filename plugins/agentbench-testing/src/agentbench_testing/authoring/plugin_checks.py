@@ -59,10 +59,10 @@ def check_plugin(plugin: Plugin, plugins: Plugins, loaded_anyway: Sequence[str])
                 others = {c.source for c in registry.all(component.kind) if name in c.names} - {plugin.source}
                 owners = ", ".join(sorted(f"{source.distribution} (plugin {source.plugin!r})" for source in others))
                 yield problem(
-                    f"{component.kind} {name!r} is also registered by {owners}",
+                    f"the {name!r} {component.kind} is also registered by {owners}",
                     "Choose another name: if both are installed, neither can be used.",
                 )
-        yield from surviving(check_component(component), f"{component.kind} {component.name!r}")
+        yield from surviving(check_component(component), f"the {component.name!r} {component.kind}")
     yield from surviving(_check_metadata(plugin), "its metadata")
 
 
