@@ -236,7 +236,7 @@ def test_what_is_made_is_closed(plugin: Any, agentbench: Any, tmp_path: Any) -> 
     closes = f"class Greeter:\n    def close(self):\n        open({str(tmp_path / 'closed')!r}, 'x').close()\n"
     plugin("mine", source.replace("class Greeter:\n", closes))
     done = agentbench("plugins", "check", "mine")
-    assert "sandbox 'greeter' has no 'preflight'" in done.out
+    assert "the 'greeter' sandbox has no 'preflight'" in done.out
     assert (tmp_path / "closed").exists()
 
 

@@ -73,7 +73,7 @@ def test_it_is_free_and_warns_about_results() -> None:
     expected = ExpectedCalls(request=request, workers=1, max_cost_usd=1.0, deadline=Deadline(9.0))
     facts = Mechanic().preflight(expected)
     assert (facts.usd_per_million_input, facts.usd_per_million_output, facts.usd_per_request) == (0, 0, 0)
-    assert "say nothing about agents" in " ".join(facts.warnings)
+    assert "do not measure agents" in " ".join(facts.warnings)
     with pytest.raises(InputError, match="only the model 'mechanic', not 'other'"):
         Mechanic().preflight(attrs.evolve(expected, request=attrs.evolve(request, model="other")))
 

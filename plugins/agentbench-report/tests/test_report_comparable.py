@@ -459,7 +459,7 @@ def test_plugins_of_other_versions(tmp_path: Path) -> None:
 
 def test_other_commits_of_one_version(tmp_path: Path) -> None:
     a, b = (made(tmp_path / sha, run={"harness": {"version": "0.1.0", "git_sha": sha}}) for sha in ("aaa", "bbb"))
-    assert warned(a, b) == ("the commits of AgentBench 0.1.0 differ: aaa in A, bbb in B",)
+    assert warned(a, b) == ("the AgentBench 0.1.0 commits differ: aaa in A, bbb in B",)
 
 
 def test_other_machines(tmp_path: Path) -> None:
@@ -478,7 +478,7 @@ def test_one_name_for_two_variants(tmp_path: Path) -> None:
         made(tmp_path / name, run={"variant": "same", "config": one}) for name, one in zip("ab", configs, strict=True)
     )
     assert warned(a, b) == (
-        "variant same is configured differently in the two runs",
+        "the same variant is configured differently in the two runs",
         "setting agent.x: 1 in A, absent in B",
         'setting model.name: "m1" in A, "m2" in B',
     )
@@ -512,7 +512,7 @@ def test_labels_that_cast_doubt(tmp_path: Path, name: str) -> None:
 def test_an_invalid_task(tmp_path: Path) -> None:
     a = made(tmp_path / "a", {"x": True, "y": FailureReason.BASELINE_NOT_FAILING})
     b = made(tmp_path / "b", {"x": True, "y": False})
-    assert warned(a, b) == ("invalid tasks of A, whose failing command passed before the agent started: 1",)
+    assert warned(a, b) == ("A has invalid tasks, whose failing command passed before the agent started: 1",)
 
 
 def test_one_task_of_two_names(tmp_path: Path) -> None:
@@ -523,4 +523,4 @@ def test_one_task_of_two_names(tmp_path: Path) -> None:
         made(tmp_path / run, {name: True}, digests={name: "sha256:one"}, record=somewhere)
         for run, name in (("a", "x"), ("b", "z"))
     )
-    assert warned(a, b) == ("same digest but different names in the two runs: 1 task (x and z)",)
+    assert warned(a, b) == ("tasks with the same digest but different names in the two runs: 1 task (x and z)",)

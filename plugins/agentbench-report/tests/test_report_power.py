@@ -363,7 +363,7 @@ class TestPostHocPower:
         runs = two(tasks(20), tasks(20))
         for wrong, message in (
             ((), "--effect is required"),
-            (runs[:2], "an existing comparison has two runs"),
+            (runs[:2], "an existing comparison requires two runs"),
             ((*runs, "--tasks", 30), "--tasks: cannot be used with --run-a and --run-b"),
             ((*runs, "--discordance", 0.2), "--discordance: cannot be used with --run-a and --run-b"),
             ((*runs, "--power", 0.9), "--power: cannot be used with --run-a and --run-b"),

@@ -439,9 +439,9 @@ def test_hidden_tests_decide_if_the_command_passes_from_the_start(attempt: Any, 
 @pytest.mark.parametrize(
     ("missing", "message"),
     [
-        ({"apply_patch"}, "the tool apply_patch"),
+        ({"apply_patch"}, "the apply_patch tool"),
         ({"run"}, "a tool that runs commands"),
-        ({"apply_patch", "run"}, "the tool apply_patch and a tool that runs commands"),
+        ({"apply_patch", "run"}, "the apply_patch tool and a tool that runs commands"),
     ],
 )
 def test_without_a_tool_to_patch_or_run_it_does_not_start(attempt: Any, missing: set[str], message: str) -> None:
@@ -450,7 +450,7 @@ def test_without_a_tool_to_patch_or_run_it_does_not_start(attempt: Any, missing:
         result = solve(double)
         assert double.budget.steps == 0
     assert result.ended == "tool_error"
-    assert result.message == f"agent 'subagents' requires {message}"
+    assert result.message == f"the 'subagents' agent requires {message}"
 
 
 ANYTHING = (

@@ -42,7 +42,7 @@ def difference_warnings(a: RunCounts, b: RunCounts) -> Iterator[str]:
     yield from _differences("machine", *({name: one.platform.get(name, "") for name in _MACHINE} for one in both))
     settings = _settings(first), _settings(second)
     if first.variant == second.variant and first.variant_digest != second.variant_digest:
-        yield f"the variant {first.variant} is configured differently in the two runs"
+        yield f"the {first.variant} variant is configured differently in the two runs"
         yield from _differences("setting", *settings)
     else:  # the scorer is not part of the variant
         scorer = ({k: v for k, v in one.items() if k.startswith("scorer.")} for one in settings)

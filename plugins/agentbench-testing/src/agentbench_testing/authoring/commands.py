@@ -153,9 +153,9 @@ def _others(app: App, plugin: Plugin) -> Iterator[Finding]:
     """Check commands and variants, which only the command line can load."""
     for component in app.registry.all():
         if component.source == plugin.source and component.kind == "command":
-            yield from surviving(_command(component), f"command {component.name!r}")
+            yield from surviving(_command(component), f"the {component.name!r} command")
         elif component.source == plugin.source and component.kind == "variant":
-            yield from surviving(_variant(app, component), f"variant {component.name!r}")
+            yield from surviving(_variant(app, component), f"the {component.name!r} variant")
 
 
 def _command(component: Component) -> Iterator[Finding]:
