@@ -237,7 +237,7 @@ class AgentModelChecks(AgentHooks):
         )
         with self.solved(workbench, first(several, self.fixing)) as solved:
             problems = [unpaired(messages) for messages in solved.conversations]
-        assert len(problems) > 1, "the agent made only one request"
+        assert len(problems) > 1, "the agent sent only one request"
         assert problems == [""] * len(problems)
 
     def test_the_window_of_the_model(self, workbench: Workbench) -> None:
