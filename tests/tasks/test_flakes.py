@@ -153,4 +153,4 @@ def test_what_is_wrong_is_said_before_anything_runs(suite: Path, agentbench: Any
     assert not Path("artifacts").exists()
     done = agentbench("validate-tasks", *SUITE, "--write", "--flakes")
     assert done.code == 2
-    assert "measured afterwards" in done.err
+    assert "measure their flakiness afterwards" in done.err

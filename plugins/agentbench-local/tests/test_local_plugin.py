@@ -46,7 +46,7 @@ def test_a_run_as_it_is_typed(make_task: MakeTask, run_agentbench: RunAgentbench
     """This sandbox is the default."""
     done = run_agentbench("run-task", "--task", str(make_task()), "--agent", "scripted")
     assert "1 of 1 scored attempts passed" in done.out, done.err
-    assert "sandbox 'local' is not isolated" in done.out + done.err
+    assert "'local' sandbox is not isolated" in done.out + done.err
 
 
 def test_a_run_without_it_says_what_to_install(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:

@@ -417,7 +417,7 @@ def test_arguments_that_are_nested_too_deeply_are_the_models() -> None:
     deep = json.dumps('{"a":' * 330 + "1" + "}" * 330).encode()
     raw = b'{"choices":[{"message":{"tool_calls":[{"function":{"name":"a","arguments":%b}}]}}]}'
     (call,) = answered(raw % deep).message.tool_calls
-    assert (call.problem, call.arguments) == ("the arguments are nested more than 100 deep", {})
+    assert (call.problem, call.arguments) == ("the arguments are nested more than 100 levels deep", {})
 
 
 def test_what_is_echoed_is_json() -> None:

@@ -50,4 +50,4 @@ def test_without_an_auditor_a_note_says_what_is_not_known(make_task: MakeTask, r
     flags = ("--suite", task.parent.name, "--tasks", str(task.parent.parent), "--times", "1", "--set", "auditors=[]")
     done = run_agentbench("validate-tasks", *flags)
     assert done.code == 0, done.err
-    assert "it is unknown whether agents can reach the solution" in done.out
+    assert "it is unknown whether agents can access the solution" in done.out
