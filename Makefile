@@ -50,8 +50,8 @@ test: $(READY)
 	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --times $(TESTS)
 
 # Tests without engine, index or browser that find most errors; types and tests run in parallel.
-QUICK := tests/core tests/evidence tests/workspace tests/test_structure.py tests/docs/test_tables.py \
-         tests/docs/test_api_reference.py tests/docs/test_language.py
+QUICK := tests/values tests/inputs tests/builtin tests/evidence tests/workspace tests/docs/test_tables.py \
+         tests/docs/test_api_reference.py tests/docs/test_language.py $(wildcard tests/test_*.py)
 check: lint
 	@$(MAKE) --no-print-directory --jobs 2 types quick
 
