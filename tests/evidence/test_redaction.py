@@ -375,7 +375,7 @@ def test_private_keys_go_as_a_whole(block: str) -> None:
 
 
 def test_what_a_cut_left_of_a_private_key() -> None:
-    """Its start, its end, or both; its middle alone cannot be told from other base64."""
+    """A key is recognized by its first or last line; a middle part looks like any other base64."""
     key, cut = BLOCKS["RSA"], "\n[... 12345 bytes left out ...]\n"
     gone = "[redacted private key]"
     assert PLAIN.clean_text(f"$ cat key\n{key[:300]}") == f"$ cat key\n{gone}"

@@ -73,7 +73,7 @@ def _messages(version: str) -> Mapping[str, str]:
 
 
 def repair_loop(chat: Conversation, context: AttemptContext, rules: RepairOptions, prompt_version: str) -> AgentResult:
-    """Run the model until the failing command passes, or until it makes no progress according to ``options``.
+    """Run the model until the failing command passes, or until it makes no progress, as ``rules`` define it.
 
     The command is run once before, and again after each response that may have changed something. If it cannot show
     whether the work is done, because it passes from the start (hidden tests decide) or no tool runs it, the model
