@@ -11,7 +11,9 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -31,6 +33,7 @@ def _modules() -> Iterator[str]:
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload([__name__, *_modules()])
+_POLLING = threading.Lock()  # start() polls other threads' processes, and an exit code can be read only once
 
 
 def begin(
@@ -42,16 +45,23 @@ def begin(
     following change.
     """
     process = _CONTEXT.Process(target=_run, args=(place, arguments, stderr, dict(variables), crash_at))
-    process.start()
+    with _POLLING:
+        process.start()
     return process
 
 
+def end(process: ForkServerProcess) -> int:
+    """Wait for the command and return its exit code, -9 if killed; fails after two minutes."""
+    assert wait([process.sentinel], 120), "the command did not end"
+    with _POLLING:
+        code = process.exitcode
+    assert code is not None
+    return code
+
+
 def exit_code(*arguments: str, crash_at: str = "", **variables: str) -> int:
-    """Run the command in this directory and return its exit code, -9 if killed; fails after two minutes."""
-    process = begin(Path.cwd(), arguments, Path(os.devnull), {**os.environ, **variables}, crash_at)
-    process.join(120)
-    assert process.exitcode is not None, "the command did not end"
-    return process.exitcode
+    """Run the command in this directory and return its exit code."""
+    return end(begin(Path.cwd(), arguments, Path(os.devnull), {**os.environ, **variables}, crash_at))
 
 
 def _crash(at: str) -> Callable[..., None]:

@@ -130,8 +130,10 @@ def test_tests_that_kill_their_container(attempt: Attempt) -> None:
     assert done.verdict == (True, False, "TESTS_FAILED")
 
 
-_FLOOD = "python3 -c 'import resource; resource.prlimit(1, resource.RLIMIT_CPU, (1, 1))'; head -c 12000000000 /dev/zero"
-"""Limits process 1 to one second of CPU time, and then gives it more than that to read."""
+_FLOOD = (
+    "python3 -c 'import resource; resource.prlimit(1, resource.RLIMIT_CPU, (1, 1))' && head -c 12000000000 /dev/zero"
+)
+"""Limits process 1 to one second of CPU time, and then gives it more than that to read, unless the limit is refused."""
 _LONG = {"environment": {"timeout_sec": 200}}
 _RUNS_IT = {"validation": {"failing_command": "grep -q head app.txt", "passing_command": "sh ./app.txt; exit 1"}}
 

@@ -81,10 +81,10 @@ SOLVES = "context.tools.call(ToolCall(tool='run', arguments={'command': 'echo fi
 
 @pytest.fixture
 def attack(agentbench: Any) -> Any:
-    """Attack the tasks of suite ``mini``; return the exit code and the JSON output."""
+    """Attack the tasks of a suite; return the exit code and the JSON output."""
 
-    def run(*arguments: str) -> tuple[int, dict[str, Any]]:
-        done = agentbench("tasks", "attack", "--suite", "mini", "--json", *arguments)
+    def run(*arguments: str, suite: str = "mini") -> tuple[int, dict[str, Any]]:
+        done = agentbench("tasks", "attack", "--suite", suite, "--json", *arguments)
         return done.code, json.loads(done.out)
 
     return run
@@ -98,6 +98,7 @@ def trials(found: dict[str, Any], scorer: str = "tests") -> dict[str, dict[str, 
 
 # --- adversaries -------------------------------------------------------------------------------------------------
 
+BUNDLED = Path(__file__).parents[2] / "tasks"
 LISTS = yaml.safe_load((Path(__file__).parent / "attack.yaml").read_text(encoding="utf-8"))
 
 
@@ -199,7 +200,7 @@ def test_who_writes_without_the_key_is_convicted(make_task: Any, attack: Any) ->
     assert tried["c32q-wrong-key"]["integrity"] == "tamper_confirmed"
 
 
-def test_what_passes_without_isolation(agentbench_process: Any) -> None:
+def test_what_passes_without_isolation(attack: Any) -> None:
     """Each adversary on one bundled task in the sandbox `local`: only those listed in attack.yaml pass.
 
     `make attack` tries all pairs.
@@ -209,15 +210,14 @@ def test_what_passes_without_isolation(agentbench_process: Any) -> None:
     """
     tasks = ("packlist-*", "spotlight-*")  # their tests are fast; each task needs a calibration
     flags = ["--sample", "1", "--seed", "7", *(word for glob in tasks for word in ("--task", glob))]
-    command = ("tasks", "attack", "--suite", "custom-dev", "--sandbox", "local", "--json", *flags)
-    done = agentbench_process(*command, cwd=Path(__file__).parents[2], seconds=400)
-    tried = [trial for task in json.loads(done.out)["tasks"] for trial in task["trials"]]
+    code, found = attack("--tasks", str(BUNDLED), "--sandbox", "local", *flags, suite="custom-dev")
+    tried = [trial for task in found["tasks"] for trial in task["trials"]]
     assert {trial["agent"] for trial in tried if trial["ended"] == "broken"} == set()
     assert {int(number) for trial in tried for number in re.findall(r"^c(\d+)", trial["agent"])} == set(range(1, 33))
     assert {trial["agent"] for trial in tried if trial["ended"] == "passed"} - {"scripted"} == set(LISTS["local"])
     solved = [trial for trial in tried if trial["agent"] == "scripted"]
     assert [(trial["ended"], trial["labels"]) for trial in solved] == [("passed", [])]
-    assert done.code == (1 if LISTS["local"] else 0)
+    assert code == (1 if LISTS["local"] else 0)
 
 
 # --- verdicts on tasks -------------------------------------------------------------------------------------------

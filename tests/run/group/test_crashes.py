@@ -24,7 +24,7 @@ import pytest
 
 from agentbench_core import open_run
 from agentbench_core.converter import dump
-from tests.forked import begin
+from tests.forked import begin, end
 
 KILLED = -9
 
@@ -48,13 +48,11 @@ class Command:
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self.process.join()
+        end(self.process)
 
     def end(self) -> tuple[int, str]:
         """Wait for the command; return its exit code and output."""
-        self.process.join(120)
-        assert self.process.exitcode is not None, "the command did not end"
-        return self.process.exitcode, self.output.read_text()
+        return end(self.process), self.output.read_text()
 
 
 @attrs.frozen
