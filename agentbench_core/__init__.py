@@ -1,6 +1,6 @@
 """The public API for plugin authors: plugins import from here, never from submodules.
 
-They are listed in ``__init__.pyi`` and loaded when they are first used, so that importing this package is cheap.
+Its names are listed in ``__init__.pyi`` and loaded on first use, so that importing this package is cheap.
 """
 
 import lazy_loader

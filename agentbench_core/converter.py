@@ -34,10 +34,10 @@ def load(data: object, cls: type[T], *, where: str) -> T:
     Args:
         data: parsed YAML, JSON or command-line values.
         cls: the attrs class to build.
-        where: the file or flag of the data, for messages.
+        where: the file or flag that the data comes from, for messages.
 
     Raises:
-        InputError: lists every problem with its path, for example
+        InputError: the data is invalid; the message lists the problems with their paths, for example
             ``task.yaml: agent.stps: unknown field (did you mean 'max_steps'?)``.
     """
     try:
@@ -47,7 +47,7 @@ def load(data: object, cls: type[T], *, where: str) -> T:
         shown = problems[:_MOST]
         lines = [f"{where}: {path.lstrip('.')}{': ' if path else ''}{text}" for path, text in shown]
         if len(problems) > len(shown):
-            lines.append(f"{where}: and {len(problems) - len(shown)} more problems")
+            lines.append(f"{where}: and {len(problems) - len(shown)} more")
         raise InputError("\n".join(lines)) from None
 
 
@@ -231,7 +231,7 @@ def _build() -> cattrs.Converter:
     converter.register_structure_hook_factory(_is_mapping, _mapping_hook)
     converter.register_structure_hook_func(_is_literal, _structure_literal)
     converter.register_structure_hook_func(_is_union, _structure_union)
-    converter.register_structure_hook(enum.StrEnum, _structure_enum)  # by class: the `str` hook would match first
+    converter.register_structure_hook(enum.StrEnum, _structure_enum)  # by class, since the `str` hook would match first
     converter.register_structure_hook_factory(attrs.has, _class_hook)
     converter.register_unstructure_hook_factory(attrs.has, _unstructure_class)
     converter.register_unstructure_hook_func(_is_sequence, lambda items: [converter.unstructure(i) for i in items])

@@ -3,15 +3,15 @@
 ::
 
     AgentBenchError                 what went wrong, where, and what to do next
-    ├── InputError                  exit 2: invalid input: a file, a flag, a name
+    ├── InputError                  exit 2: invalid input (a file, a flag, a name)
     │   └── UnknownNameError        nothing is registered under that name
     ├── UnavailableError            exit 3: the environment lacks something (Docker, a key, git)
     ├── RunStoppedError             exit 4: the run ended early; recorded attempts are kept
     ├── SandboxError                infrastructure: the sandbox failed, not the agent; attempt unscored
     ├── SetupError                  infrastructure: the setup of a task failed; attempt unscored
-    ├── CalibrationError            a scorer cannot calibrate itself on a task; its verdicts there are weak
+    ├── CalibrationError            a scorer cannot be calibrated on a task, so its verdicts on that task are weak
     ├── LLMError                    infrastructure: rate limit, outage, credentials; attempt unscored
-    ├── PluginError                 a plugin cannot be used; contains plugin and distribution
+    ├── PluginError                 exit 2: a plugin, or something that it registers, cannot be used
     ├── AttemptStop                 control flow inside an attempt; agents must not catch it
     │   ├── DeadlineExceeded        the time is used up
     │   ├── BudgetExceeded          steps, tokens or money are used up
@@ -19,7 +19,7 @@
     └── ToolError                   a tool call fails; becomes `error_type` and `error_message` of its result
         └── PathEscapeError         a path outside the workspace (`path_escape`)
 
-Exit codes of the command: 0 done, 1 a check failed, 2 to 4 as above, 70 an internal error, 130 interrupted.
+Exit codes of the command: 0 success, 1 a failed check, 2 to 4 as above, 70 an internal error, 130 an interruption.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class AgentBenchError(Exception):
 
 
 class InputError(AgentBenchError):
-    """Invalid input: a file, a flag, a value. Nothing was changed."""
+    """Invalid input, such as a file, a flag or a value. Nothing was changed."""
 
     exit_code = 2  #: exit code of the command
 
 
 class UnknownNameError(InputError):
-    """Nothing is registered under a name."""
+    """Nothing is registered under the given name."""
 
 
 class UnavailableError(AgentBenchError):
@@ -88,7 +88,7 @@ class LLMError(AgentBenchError):
 
     def __init__(self, message: str, *, remedy: str = "", stops_run: bool = False) -> None:
         super().__init__(message, remedy=remedy)
-        self.stops_run = stops_run  #: no further call can succeed (rejected key, no credit), so the run ends
+        self.stops_run = stops_run  #: whether to end the run, as no call can succeed (rejected key, no credit)
 
 
 class PluginError(AgentBenchError):
@@ -98,7 +98,7 @@ class PluginError(AgentBenchError):
 
 
 class AttemptStop(AgentBenchError):  # noqa: N818 - control flow, like StopIteration
-    """Ends an agent from outside. If an agent catches it, every further call raises it again."""
+    """Stops an agent from outside. If an agent catches it, every further call raises it again."""
 
 
 class DeadlineExceeded(AttemptStop):
@@ -110,7 +110,7 @@ class BudgetExceeded(AttemptStop):
 
     def __init__(self, message: str, *, budget: object = None, what: str = "") -> None:
         super().__init__(message)
-        self.budget = budget  #: the exhausted budget: the agent's or its parent's
+        self.budget = budget  #: the exhausted budget: the agent's own or a parent's
         self.what = what  #: `steps`, `tokens` or `money`
 
 
@@ -119,7 +119,7 @@ class Interrupted(AttemptStop):
 
 
 class ToolError(AgentBenchError):
-    """A tool call fails for a reason that the agent can see."""
+    """A tool call failed, and the agent is told why."""
 
     def __init__(self, error_type: str, message: str) -> None:
         super().__init__(message)

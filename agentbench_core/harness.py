@@ -1,6 +1,6 @@
 """The public API for plugin commands: reading tasks, running attempts, command-line flags and tables.
 
-They are listed in ``harness.pyi`` and loaded on first use. Components only need the names in :mod:`agentbench_core`.
+Its names are listed in ``harness.pyi`` and loaded on first use. Components need only :mod:`agentbench_core`.
 """
 
 import lazy_loader

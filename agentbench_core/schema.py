@@ -1,7 +1,7 @@
-"""Three views of what a frozen class accepts: an option table, a JSON Schema, help for a field.
+"""Fields with help texts, and descriptions of what a frozen class accepts: an option table and a JSON Schema.
 
-Every class that people write (``task.yaml``, options, tool arguments) declares its fields with :func:`option`, so
-each field carries its own help.
+Every class that is written as data (``task.yaml``, options, tool arguments) declares its fields with :func:`option`,
+so each field has its own help text.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def option(
     """A field of a frozen class, with help.
 
     Args:
-        default: value if none is set; without it the field is required.
+        default: value of the field if it is omitted; without a default, the field is required.
         help: one line of text, shown by ``plugins show``, READMEs and the JSON Schema.
         pattern: for text, a regular expression that the whole value must match.
         minimum: for numbers, the smallest value allowed.
-        maximum: and the largest.
+        maximum: for numbers, the largest value allowed.
     """
 
     def check(_: object, field: attrs.Attribute[Any], value: Any) -> None:
@@ -63,7 +63,7 @@ def option(
 
 
 def key_of(field: attrs.Attribute[Any]) -> str:
-    """The name of a field in data: ``from_`` is ``from``, a Python keyword."""
+    """The name of a field in data: ``from`` for ``from_``, since ``from`` is a Python keyword."""
     return field.name.rstrip("_")
 
 
@@ -72,7 +72,7 @@ class OptionDescription:
     """One row of an option table."""
 
     name: str  #: key in YAML
-    type: str  #: type for people, such as `list of text`
+    type: str  #: type in plain words, such as `list of text`
     default: str  #: `required`, or the value as YAML
     help: str  #: one line of text
 
@@ -118,7 +118,7 @@ def defaults(cls: type) -> dict[str, Any]:
 
 
 def type_name(hint: Any) -> str:
-    """A type for people: ``text``, ``number``, ``list of text``, ``one of a, b``."""
+    """A type in plain words: ``text``, ``number``, ``list of text``, ``one of a, b``."""
     plain = {str: "text", int: "integer", float: "number", bool: "true or false", type(None): "null"}
     if hint in plain:
         return plain[hint]

@@ -116,4 +116,4 @@ def test_very_many_problems_fit_on_a_screen() -> None:
         load({"name": "a", **{f"countt{number}": 1 for number in range(100_000)}}, Outer, where="f.yaml")
     lines = refused.value.message.splitlines()
     assert len(lines) == 31
-    assert lines[-1] == "f.yaml: and 99970 more problems"
+    assert lines[-1] == "f.yaml: and 99970 more"

@@ -18,19 +18,19 @@ if TYPE_CHECKING:  # see contracts
 
 @attrs.frozen(kw_only=True)
 class SubAgentRequest:
-    """A request for a sub-agent: a role, some of the tools, and a share of what its parent has left."""
+    """A request for a sub-agent: a role, some of the tools, and a share of the parent's remaining budget."""
 
     role: str  #: short lowercase name, such as `reviewer`
     tools: Collection[str] | None = attrs.field(default=None)
-    """Names; ``None`` for all tools of the parent."""
-    max_steps: int | None = None  #: tool calls; `None`: the parent's
-    max_tokens: int | None = None  #: input and output tokens; `None`: the parent's
-    max_cost_usd: float | None = None  #: US dollars; `None`: the parent's
+    """Names of tools; ``None`` for all tools of the parent."""
+    max_steps: int | None = None  #: maximum tool calls; `None`: the parent's limit
+    max_tokens: int | None = None  #: maximum input and output tokens; `None`: the parent's limit
+    max_cost_usd: float | None = None  #: maximum US dollars; `None`: the parent's limit
 
     @tools.validator
     def _are_names(self, _: object, tools: object) -> None:
         if isinstance(tools, str):
-            raise TypeError(f"tools of a sub-agent request must be a list of names, not {tools!r}")
+            raise TypeError(f"the tools of a sub-agent request must be a list of names, not {tools!r}")
 
 
 def _ignore_version(version: str) -> None:
@@ -54,29 +54,29 @@ class TaskFacts:
 
 @attrs.frozen(kw_only=True)
 class AttemptContext:
-    """The context of an agent: never contains the solution, the hidden tests or the task's file."""
+    """The context of an agent. It never contains hidden tests, and the solution only for ``needs_oracle``."""
 
     instruction: str  #: the task's description, with the failing command and its output
     failure_output: str
     """The output of the failing command on the public tree."""
-    failing_command: str  #: shell command that must pass after the fix
+    failing_command: str  #: shell command that fails before the fix
     tools: Toolbox  #: the available tools
-    budget: Budget  #: steps, tokens and money; spent by tools and model
+    budget: Budget  #: limits on steps, tokens and money, used up by tools and the model
     deadline: Deadline  #: end of the agent phase
     log: EventLog  #: receives events of the agent
     report_prompt_version: Callable[[str], None] = _ignore_version
     """Report the version of the agent's prompts, so that it is recorded for every outcome."""
     llm: Model | None = None
-    """For agents with the ``needs_llm`` capability."""
+    """The model, for agents with the ``needs_llm`` capability."""
     delegate: Callable[[SubAgentRequest], AttemptContext] = _no_sub_agent
-    """Delegate to a sub-agent: returns its context, whose usage counts here too, and writes the event.
+    """Record the delegation to a sub-agent, and return its context; its usage also counts here.
 
-    A parent handles BudgetExceeded for a sub-agent's share; its own ``budget.check()`` raises for any other budget.
+    A parent may catch BudgetExceeded for a sub-agent's share; its own ``budget.check()`` raises for any other budget.
     """
     script: tuple[ToolCall, ...] = ()
     """The reference solution as tool calls, for agents with the ``needs_oracle`` capability."""
     task_facts: TaskFacts | None = None
-    """For agents with the ``adversary`` capability."""
+    """Facts about the task, for agents with the ``adversary`` capability."""
 
 
 @attrs.frozen(kw_only=True)
@@ -91,7 +91,7 @@ class AgentResult:
 
 
 class Agent(Protocol):
-    """The program under test. A new instance for each attempt.
+    """The program under test. Each attempt has a new instance.
 
     Capabilities: ``needs_llm``, ``needs_oracle``, ``adversary``. An adversarial agent tries to be scored as passing
     without solving the task. It ends with ``gave_up`` if the task gives it nothing to attack, and with ``tool_error``

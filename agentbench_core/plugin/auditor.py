@@ -22,7 +22,7 @@ class Audit:
     """The facts about a task for auditors."""
 
     task_id: str  #: id of the task
-    validation: Validation  #: its commands and expected tests
+    validation: Validation  #: the task's commands and expected tests
     hidden_files: Mapping[str, bytes]
     """The hidden tests, by their paths in a workspace during scoring."""
     solution: Sequence[ToolCall]
@@ -30,7 +30,7 @@ class Audit:
     instruction: str
     """The instruction for agents."""
     failure_output: str
-    """The whole output of the failing command on the public tree. It is shown to agents, too."""
+    """The whole output of the failing command on the public tree; agents also receive it."""
     tree: Path
     """The public files, without hidden tests: the prepared tree of an attempt, or the repository's tree for a task.
 
@@ -40,26 +40,26 @@ class Audit:
 
 @attrs.frozen(kw_only=True)
 class AttemptAudit(Audit):
-    """An attempt that was scored, or that had nothing to score."""
+    """An attempt that was scored, or in which there was nothing to score."""
 
     knows_solution: bool
     """Whether its agent received the reference solution."""
     effects: Mapping[str, str]
     """The effect of each tool, by name: ``reads``, ``edits``, ``runs``, or empty if unknown."""
     changes: Sequence[Change]
-    """The agent's included changes, which are scored."""
+    """The agent's changes that are scored."""
     contents: Callable[[Sequence[Change]], Iterator[tuple[Change, bytes, bytes]]]
-    """Each change with the file before and after, one at a time; empty where the file does not exist."""
+    """Yields each change with the file's contents before and after it; empty where the file does not exist."""
     directory: Path | None
     """The attempt's files, as in a run directory; ``None`` for an attempt that is not recorded."""
 
 
 @attrs.frozen(kw_only=True)
 class TaskAudit(Audit):
-    """A task that is validated; no agent has worked on it."""
+    """A task that is being validated, without an agent."""
 
     solved: Sequence[Change]
-    """The reference solution's change, if known."""
+    """The changes made by the reference solution, if known."""
     open_sandbox: Callable[[], AbstractContextManager[Sandbox]]
     """A sandbox like the one agents get, with the prepared tree."""
     isolated: bool
@@ -68,7 +68,7 @@ class TaskAudit(Audit):
     """Whether the task gives agents network access."""
     deadline: Deadline  #: end of the audit
     note: Callable[[str], None]
-    """Note for the user about something that could not be checked."""
+    """Tell the user about something that could not be checked."""
 
 
 @attrs.frozen(kw_only=True)

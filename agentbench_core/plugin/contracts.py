@@ -1,8 +1,8 @@
 """The contracts of sandboxes, tools and reporters, the contexts of their methods, and the setup of a sandbox.
 
-The contracts of agents, models and scorers are in ``agent``, ``llm`` and ``scorer``. A plugin implements one of
-``SandboxProvider``, ``LLM``, ``Agent``, ``Tool``, ``Scorer`` and ``Reporter``; no base class is required.
-Everything that blocks takes a :class:`Deadline`.
+Agents, models, scorers and auditors have their contracts in ``agent``, ``llm``, ``scorer`` and ``auditor``. A component
+implements one contract; no base class is required. Methods that can block take a :class:`Deadline`, or are called with
+a context that has one.
 """
 
 from __future__ import annotations
@@ -56,21 +56,21 @@ class Sandbox(Protocol):
 
         At the deadline, everything that the call started is killed. Standard input is empty. The ``load`` of the result
         covers this command only, as far as the sandbox can measure it; unknown values are ``None``.
-        Raises SandboxError if the sandbox fails; never retries.
+        Raises SandboxError if the sandbox fails, and never retries.
         """
 
     def read_file(self, path: str, *, limit: int) -> bytes:
-        """Up to ``limit`` bytes of a file, by its path in the sandbox. Raises ToolError ``not_found``."""
+        """Up to ``limit`` bytes of a file, by its path in the sandbox. Raises ToolError (``not_found``)."""
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Write a file, by its path in the sandbox; creates its parent directories."""
+        """Write a file, by its path in the sandbox, and create its parent directories."""
 
     def close(self) -> None:
         """Kill all processes and release all resources. Idempotent."""
 
 
 class Environment(Protocol):
-    """A task after its setup: immutable, and started many times."""
+    """The environment of a task after its setup. It is immutable, and can be started many times."""
 
     @property
     def digest(self) -> str:
@@ -78,16 +78,16 @@ class Environment(Protocol):
 
     @property
     def workspace(self) -> Path:
-        """The prepared tree on the host: base of every fork and of every diff. It must not be written to."""
+        """The prepared tree on the host, on which all forks and diffs are based. It must not be written to."""
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Facts about it: image digest, OS, python, pip freeze, cache hit, limits that are not enforced."""
+        """Facts about it, such as image digest, OS, python, pip freeze, cache hit, limits that are not enforced."""
 
     def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> Sandbox:
         """Start a sandbox on ``workspace``, a fork of the prepared tree, which the sandbox owns from then on.
 
-        ``read_only`` is set if the task forbids the agent to write.
+        ``read_only`` is set if the task does not allow the agent to write files.
         """
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
@@ -126,7 +126,7 @@ class SandboxProvider(Protocol):
         """
 
     def sweep(self) -> Sequence[str]:
-        """Remove leftovers of dead runs; returns their descriptions."""
+        """Remove leftovers of dead runs, and return their descriptions."""
 
     def close(self) -> None:
         """Release all resources. Idempotent."""
@@ -168,7 +168,7 @@ class ToolContext:
     workspace: Workspace  #: the agent's files, from the host
     sandbox: Sandbox  #: the agent's sandbox
     deadline: Deadline
-    """Ends with the tool's own time or the attempt's, whichever comes first."""
+    """End of the tool's time or of the attempt's, whichever comes first."""
     editable: Callable[[str], bool]
     """Whether the task allows the agent to edit a path."""
     save_diff: Callable[[str, Sequence[str]], None]
@@ -183,7 +183,7 @@ class Tool(Protocol):
         """The description for models."""
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """Make the call. Raises ToolError or InputError (bad arguments) for mistakes of the agent."""
+        """Make the call. Raises ToolError or InputError (bad arguments) for mistakes by the agent."""
 
 
 class Toolbox(Protocol):
@@ -218,10 +218,10 @@ class RunView(Protocol):
         """The same records, with only the fields that reports aggregate: much faster, with little memory."""
 
     def all_rows(self) -> Iterator[tuple[AttemptRow, bool]]:
-        """Every such record, and whether it is a result: records of retried attempts are not."""
+        """Every record in the same form, and whether it is a result: records of retried attempts are not."""
 
     def unverified_records(self) -> int:
-        """Number of records without an event of the run: they may have been edited."""
+        """Number of records that no event of the run confirms; they may have been edited."""
 
     def events(self) -> Iterator[EventEntry]:
         """Every event."""
@@ -236,7 +236,7 @@ class RunView(Protocol):
         """Each answered model call of the last attempt at a task, in order: agent, request, response."""
 
     def conversation(self, task_id: str, repeat: int) -> Iterator[ConversationEntry]:
-        """The same calls as recorded: only what was new in each."""
+        """The same calls as recorded, each with only what was new in it."""
 
     def tool_calls(self, task_id: str, repeat: int) -> Iterator[Mapping[str, Any]]:
         """Each tool call of the last attempt at a task, in order, as recorded: ``step``, ``call``, ``result``."""
@@ -244,11 +244,11 @@ class RunView(Protocol):
     def file(self, task_id: str, repeat: int, name: str, at_most: int = ...) -> bytes | None:
         """A file of the last attempt at a task, by its path in the attempt's directory; ``None`` if it does not exist.
 
-        Only the beginning and the end of a file with more than ``at_most`` bytes.
+        Returns only the beginning and the end of a file with more than ``at_most`` bytes.
         """
 
     def status(self) -> str:
-        """``completed``, ``interrupted`` or ``stopped``; ``unfinished`` after a crash and while it runs."""
+        """``completed``, ``interrupted`` or ``stopped``; ``unfinished`` after a crash and during the run."""
 
 
 class Reporter(Protocol):
@@ -260,7 +260,7 @@ class Reporter(Protocol):
 
 @attrs.frozen(kw_only=True)
 class SetupRunner:
-    """One setup."""
+    """Runs the commands of one setup."""
 
     spec: EnvironmentSpec  #: the environment to set up
     run: Callable[[str], ExecResult]  #: runs a shell command in the workspace of the setup
@@ -275,7 +275,7 @@ class SetupRunner:
                 raise SetupError(f"the setup command {command!r} {how}\n{result.last_lines()}".rstrip())
 
     def captures(self, run: Callable[[str], ExecResult] | None = None) -> dict[str, str]:
-        """The output of the capture commands, as facts; failures are recorded, too. ``run`` overrides the default."""
+        """The output of the capture commands, as facts; failures are also recorded. ``run`` replaces the default."""
         facts = {}
         for command in self.spec.setup.capture:
             result = self._logged(command, run or self.run)
@@ -291,5 +291,5 @@ class SetupRunner:
 
 
 def python_fits(version: str, wanted: str) -> bool:
-    """``3.11.7`` matches ``3.11``; ``3.1`` and ``3.110`` do not."""
+    """Whether a Python version is the wanted one: ``3.11.7`` matches ``3.11``; ``3.1`` and ``3.110`` do not."""
     return f"{version}.".startswith(f"{wanted}.")

@@ -23,7 +23,7 @@ from agentbench_core.plugin.registry import Component, Provenance, Registry
 class Plugin:
     """One entry point and the result of loading it.
 
-    ``problem`` is a sentence; ``error`` is for ``--debug``. ``notes`` are problems of a plugin that works.
+    ``problem`` is a sentence; ``error`` is for ``--debug``. ``notes`` are minor problems of a plugin that works.
     """
 
     source: Provenance
@@ -44,13 +44,13 @@ class Plugins:
 
 
 _LOCK = threading.RLock()
-"""Held while plugins are loaded: output is captured for the whole process."""
+"""Held while plugins are loaded, because output is captured for the whole process."""
 _loaded: list[Plugins] = []
 """The last result in this process, if any."""
 
 
 def discover(disabled: Collection[str] = (), trace: Trace = lambda line: None) -> Plugins:
-    """Load every plugin except the ``disabled`` ones. Never raises because of a plugin."""
+    """Load every plugin except the ``disabled`` ones. Errors in a plugin are recorded, never raised."""
     with _LOCK:
         _loaded[:] = [_discover(disabled, trace)]
         return _loaded[0]
@@ -80,9 +80,9 @@ def _discover(disabled: Collection[str], trace: Trace) -> Plugins:
 def installed(kind: str, name: str, **options: Any) -> Any:
     """A component of another plugin, to be wrapped: ``installed("sandbox", "docker", pip_cache=False)``.
 
-    Call it in a factory, never while plugins are loaded. It finds the components loaded by the command, without
-    plugins that the user disabled; outside of a command, as in a test, all that are installed. Raises
-    UnknownNameError, PluginError (see :meth:`Registry.find`), and InputError for invalid options.
+    Call it in a factory, never while plugins are loaded. It finds components of the plugins loaded by the command or,
+    outside a command (as in a test), of all installed plugins except disabled ones. Raises UnknownNameError or
+    PluginError (see :meth:`Registry.find`), and InputError for invalid options.
     """
     from agentbench_core.converter import load  # slow to import, and rarely needed
 
@@ -106,10 +106,10 @@ def entry_point_of(source: Provenance) -> str:
 
 
 def _entry_points() -> list[tuple[Provenance, str]]:
-    """Plugins and the values of their entry points, sorted; one found twice on the path counts once.
+    """Plugins and the values of their entry points, sorted; one that is found twice on the path is listed once.
 
     Reads the directories written by installers (PyPA: Recording installed projects; Entry points specification), as
-    ``importlib.metadata`` does, whose import would take a fifth of the start time of every command.
+    ``importlib.metadata`` does; importing that module would take a fifth of the start time of every command.
     """
     by_source: dict[tuple[str, str, str], tuple[Provenance, str]] = {}
     for directory in _metadata_directories():
@@ -124,7 +124,7 @@ def _entry_points() -> list[tuple[Provenance, str]]:
 
 
 def _metadata_directories() -> Iterator[Path]:
-    """The directories of all distributions on the path, in its order."""
+    """The directories of all distributions on the path, in the order of the path."""
     for entry in dict.fromkeys(sys.path):
         with contextlib.suppress(OSError):  # missing, not readable, or a zip file
             yield from sorted(path for path in Path(entry).iterdir() if path.suffix in (".dist-info", ".egg-info"))
@@ -143,7 +143,7 @@ def _ours(directory: Path) -> Mapping[str, str]:
 
 
 def _metadata(directory: Path, key: str) -> str:
-    """A field of a distribution's metadata; empty if it is damaged."""
+    """A field of a distribution's metadata; ``unknown`` if it is missing or damaged."""
     text = _read(directory, "METADATA") or _read(directory, "PKG-INFO")
     result = re.search(rf"^{key}:[ \t]*(\S.*?)\s*$", text.partition("\n\n")[0], re.MULTILINE)
     return result[1] if result else "unknown"
@@ -158,7 +158,7 @@ def _read(directory: Path, name: str) -> str:
 
 
 def sentence(error: BaseException) -> str:
-    """The error on one line, with the name of the exception unless it is one of ours."""
+    """The first line of an error, with the name of the exception unless it is a PluginError."""
     first = str(error).strip().splitlines()
     text = first[0] if first else ""
     return text if isinstance(error, PluginError) else f"{type(error).__name__}: {text}"

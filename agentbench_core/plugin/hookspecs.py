@@ -18,8 +18,8 @@ A factory takes its options and returns the component. Options are a frozen attr
 The module declares the version of this API that it was written for: ``AGENTBENCH_API = 1``. Within a version, hooks
 and contracts only grow: a new parameter of a hook is optional for implementations, a new method or field has a
 default. A hook to be removed is marked ``@hookspec(warn_on_impl=DeprecationWarning("... use ... instead"))`` for at
-least one minor release: plugins that implement it work, and ``plugins check`` and ``doctor`` report the replacement.
-Breaking changes raise :data:`API_VERSION`; :data:`OLDEST_API` is the oldest supported version.
+least one minor release: plugins that implement it still work, and ``plugins check`` and ``doctor`` report the
+replacement. Breaking changes increment :data:`API_VERSION`; :data:`OLDEST_API` is the oldest supported version.
 """
 
 from __future__ import annotations

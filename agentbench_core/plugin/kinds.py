@@ -36,9 +36,9 @@ class Kind(Registration):
     contract: Callable[[], type]
     """The Protocol of its components, imported on demand."""
     method: str
-    """The methods that a component must have."""
+    """The method that a component must have."""
     capabilities: Mapping[str, str] = attrs.field(factory=dict)
-    """The words that a component may declare, with their meaning."""
+    """The words that a component may declare, with their meanings."""
     setting: Literal["one", "many"]
     """How settings select it. One: ``sandbox: NAME``, with its options in the same section. Many: ``tools: [NAME]``,
     with options in ``tool.NAME``.
@@ -52,7 +52,7 @@ def _by_name(rows: Iterable[_R]) -> Mapping[str, _R]:
     return {row.name: row for row in rows}
 
 
-# A contract is a public name, imported on first use: listing plugins imports none of them.
+# A contract is a public name, imported on first use, so that listing plugins imports none of them.
 KINDS: Mapping[str, Kind] = _by_name(
     [
         Kind(
@@ -89,7 +89,7 @@ KINDS: Mapping[str, Kind] = _by_name(
             capabilities={
                 "needs_llm": "receives a metered model",
                 "needs_oracle": "receives the reference solution as a script; its records are labelled `oracle`",
-                "adversary": "adversarial agent for `tasks attack`: receives paths of hidden tests, must not pass any "
+                "adversary": "adversarial agent for `tasks attack`: receives paths of hidden tests; must not pass any "
                 "task; its records are labelled `adversary`",
             },
             setting="one",

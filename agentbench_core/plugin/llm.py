@@ -20,20 +20,20 @@ class ExpectedCalls:
     workers: int
     """Number of parallel attempts, and therefore of parallel calls."""
     max_cost_usd: float | None
-    """Maximum cost of the run or an attempt, whichever is less. If set, no call may cost more than the prices allow."""
+    """Maximum cost of the run or an attempt, whichever is lower. If set, no call may cost more than prices imply."""
     deadline: Deadline  #: end of the preflight
 
 
 class LLMCall(Protocol):
     """One call of a model, as seen by its provider.
 
-    An *exchange* is one request seen by a server. A call has one, or more if its provider retries. The first one is
-    recorded in the run's ledger before ``complete`` is called.
+    An *exchange* is one request seen by a server. A call has one exchange, or more if its provider retries. The first
+    exchange is recorded in the run's ledger before ``complete`` is called.
     """
 
     @property
     def deadline(self) -> Deadline:
-        """For the whole call, including all retries."""
+        """The deadline for the whole call, including all retries."""
 
     @property
     def task_id(self) -> str:
@@ -41,7 +41,7 @@ class LLMCall(Protocol):
 
     @property
     def repeat(self) -> int:
-        """The repeat of the attempt on its task, from 1."""
+        """The repetition of the task, from 1."""
 
     @property
     def attempt_id(self) -> str:
@@ -58,7 +58,7 @@ class LLMCall(Protocol):
         """Start another exchange. Call it before each retry. Raises AttemptStop if the retry must not be sent."""
 
     def add_wait(self, seconds: float) -> None:
-        """Report that the provider will wait this long: the attempt gets the time back. Call it before sleeping."""
+        """Report that the provider will wait this long, which extends the deadline. Call it before sleeping."""
 
     def redacted(self, value: Any) -> Any:
         """Plain data as written to the run's evidence, with secrets redacted."""
@@ -69,7 +69,7 @@ class LLM(Protocol):
 
     Capabilities: ``replays`` (responses come from an earlier run, and such records are marked), ``offline`` (one model
     with the name of its provider, which needs no key and no network and is safe in every sandbox). A provider with
-    either of them is only used if it is named.
+    either of them is used only if the user names it.
     """
 
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:

@@ -23,7 +23,7 @@ from agentbench_core.plugin.registry import Component, Provenance
 _HOOKS = {registration.hook: name for name, registration in REGISTRATIONS.items()}
 
 _MANY = 12
-"""Names on one line of a trace."""
+"""Maximum number of names on one line of a trace."""
 
 Trace = Callable[[str], None]
 """Receives a line for each import and hook call."""
@@ -38,7 +38,7 @@ class Loaded:
 
 
 def load_plugin(source: Provenance, entry_point: str, trace: Trace) -> Loaded:
-    """Load one plugin. Raises whatever it raises, and PluginError for invalid declarations."""
+    """Load one plugin. Raises whatever the plugin raises, and PluginError for invalid declarations."""
     _check_entry_point(entry_point)
     notes: list[str] = []
     who = f"{source.distribution}:{source.plugin}"
@@ -70,14 +70,14 @@ def _call_hooks(manager: pluggy.PluginManager, source: Provenance, notes: list[s
         with silenced(notes):
             caller(register=_register(kind, source, components))
         names = [component.name for component in components[before:]]
-        added = f"{len(names)} of them" if len(names) > _MANY else ", ".join(names) or "nothing"
+        added = f"{len(names)} components" if len(names) > _MANY else ", ".join(names) or "nothing"
         trace(f"{source.distribution}:{source.plugin}  {hook} added {added} in {_milliseconds(began)}")
     return components
 
 
 @contextlib.contextmanager
 def silenced(notes: list[str], action: str = "loaded") -> Iterator[None]:
-    """Capture output that a plugin prints while it is loaded, which would break the output or JSON of a command."""
+    """Capture output that a plugin prints while it is loaded, which would corrupt the output of a command."""
     message = io.StringIO()
     try:
         with contextlib.redirect_stdout(message), contextlib.redirect_stderr(message):
@@ -130,7 +130,7 @@ def _check_entry_point(value: str) -> None:
 
 
 def _check_hooks(module: object) -> None:
-    """Raise PluginError for a misspelt hook, marked or not, with the closest name; and for a wrong parameter."""
+    """Raise PluginError for an unknown hook (naming the closest one), an unmarked hook, and a wrong parameter."""
     for name in dir(module):
         result: Any = getattr(module, name, None)
         marked = inspect.isroutine(result) and hasattr(result, f"{hookspecs.PROJECT}_impl")
@@ -173,7 +173,7 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
         for alias in (name, *aliases):
             check_name(alias)
         if not attrs.has(options):
-            raise PluginError(f"the options of {kind} {name!r} are not an attrs class: {options!r}")
+            raise PluginError(f"the options of {kind} {name!r} must be an attrs class, not {options!r}")
         for field in attrs.fields(options):
             if not field.metadata.get("help"):
                 raise PluginError(
@@ -188,11 +188,9 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
     def plain(name: str, target: Any, *, summary: str) -> None:
         check_name(name)
         if kind == "command" and not (isinstance(target, str) and ":" in target):
-            raise PluginError(
-                f"command {name!r} is not the path to a click command ('package.module:command'): {target!r}"
-            )
+            raise PluginError(f"the target of command {name!r} must be 'package.module:command', not {target!r}")
         if kind == "variant" and not isinstance(target, Mapping):
-            raise PluginError(f"variant {name!r} is not a mapping of settings: {target!r}")
+            raise PluginError(f"the settings of variant {name!r} must be a mapping, not {target!r}")
         add(name, target, None, summary, frozenset(), frozenset())
 
     def add(
@@ -204,7 +202,7 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
         aliases: frozenset[str],
     ) -> None:
         if not isinstance(summary, str):
-            raise PluginError(f"the summary of {kind} {name!r} is not a string: {summary!r}")
+            raise PluginError(f"the summary of {kind} {name!r} must be a string, not {summary!r}")
         if not taken.isdisjoint({name, *aliases}):
             raise PluginError(f"{kind} {name!r} is registered twice")
         taken.update({name, *aliases})

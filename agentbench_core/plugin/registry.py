@@ -29,10 +29,10 @@ _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
 
 
 def provided_by(kind: str, name: str) -> str:
-    """The distribution of this project that provides a missing component, or an empty string."""
+    """A hint that names the distribution of this project with a missing component, or an empty string."""
     for distribution, registered in _COMES_WITH.items():
         if name in registered.get(kind, ()):
-            # Their names are not reserved in the public index yet, so messages do not suggest `pip install NAME`.
+            # These names are not reserved in the public index yet, so messages do not suggest `pip install NAME`.
             weaker = ", or use the weaker --set scorer=plain" if (kind, name) == ("scorer", "tests") else ""
             return f"{kind} {name!r} is part of {distribution}; install it from the same source as the core{weaker}"
     return ""
@@ -52,7 +52,7 @@ class Component:
     """Something registered under a name."""
 
     kind: str  #: such as `agent`
-    name: str  #: by which users select it
+    name: str  #: name by which users select it
     target: Any  #: a factory, a command's import path, or a variant's settings
     options: type | None  #: class of its options; `None` for commands and variants
     summary: str  #: one line of text
@@ -89,10 +89,10 @@ class Component:
 
 
 class Registry:
-    """Components by kind and name; an explicit value, never a global."""
+    """Components by kind and name; passed as a value, never a global."""
 
     def __init__(self, components: Iterable[Component], unusable: Mapping[str, str]) -> None:
-        """Take the components, and why plugins are not loaded (plugin name to reason)."""
+        """Take the components, and the reasons why plugins are not loaded, by plugin name."""
         order = list(REGISTRATIONS)
         self._components = sorted(components, key=lambda c: (order.index(c.kind), c.name, c.source.distribution))
         self._unusable = dict(sorted(unusable.items()))
@@ -109,7 +109,7 @@ class Registry:
         """The component of that name.
 
         Raises:
-            UnknownNameError: there is none; with the closest name, all names, and plugins that are not loaded.
+            UnknownNameError: there is none; lists the closest name, all names, and plugins that are not loaded.
             PluginError: more than one plugin has registered it.
         """
         results = [component for component in self.all(kind) if name in component.names]
@@ -125,7 +125,7 @@ class Registry:
         return results[0]
 
     def name_of(self, kind: str, name: str) -> str:
-        """The name behind an alias; any other name, even an unknown or ambiguous one, unchanged."""
+        """The name behind an alias; any other name, even an unknown or ambiguous one, is returned unchanged."""
         results = [component.name for component in self.all(kind) if name in component.names]
         return results[0] if len(results) == 1 else name
 

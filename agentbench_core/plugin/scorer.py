@@ -43,7 +43,7 @@ class CommandContext:
     environment: Environment  #: the prepared environment
     validation: Validation  #: the task's commands and expected tests
     scratch: Callable[[str], Path]
-    """A new empty directory with that name on the host."""
+    """Create an empty directory on the host, named after the argument."""
     network: bool  #: whether the task gives commands network access
     deadline: Deadline  #: end of the phase
 
@@ -52,15 +52,15 @@ class CommandContext:
     ) -> CommandResult:
         """Run a command in a fresh sandbox on a fork, with the task's network setting, until the deadline.
 
-        The tested program can also write to the results directory: entries that are not regular files, such as links or
-        pipes, are not opened.
+        The tested program can also write to the results directory, so entries that are not regular files, such as links
+        or pipes, are ignored.
 
         Args:
             command: the command; its ``network`` is set by the task.
             workspace: a fork, which is consumed.
             files: names of files to read from ``$AGENTBENCH_RESULTS``. The directory is created unless the command has
                 one.
-            at_most: maximum bytes to read of each.
+            at_most: maximum number of bytes to read from each file.
 
         Raises:
             SandboxError: the sandbox failed.
@@ -79,7 +79,7 @@ class CommandContext:
 
 
 def read_result(path: Path, *, at_most: int) -> bytes | None:
-    """The beginning of a regular file; ``None`` if there is no such file, or something else has its name."""
+    """The beginning of a regular file; ``None`` if there is none, or if it is something else, such as a link."""
     try:
         # A link would lead elsewhere, and opening a pipe would block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -96,7 +96,7 @@ class CalibrationContext(CommandContext):
     fork: Callable[[bool], Path]
     """A fresh copy of the prepared tree with the hidden tests; with ``True``, also with the reference solution.
 
-    Raises CalibrationError with ``True`` if there is none.
+    With ``True``, raises CalibrationError if the task has no reference solution.
     """
     has_reference: bool = True
     """Whether the task has a reference solution."""
@@ -122,7 +122,7 @@ class ScoringContext(CommandContext):
     save_output: Callable[[ExecResult], None]
     """Record the passing command's output as evidence."""
     save_file: Callable[[str, bytes], None] = lambda name, data: None
-    """Record a file of the scorer next to that output, by its name."""
+    """Record a file of the scorer, with a name, next to the output."""
     calibration: Calibration | None = None
     """The scorer's calibration for the task in this environment, if it ``calibrates``."""
     per_test: bool = False
@@ -138,4 +138,4 @@ class Scorer(Protocol):
     """
 
     def score(self, context: ScoringContext) -> Score:
-        """The score. Raises SandboxError if the sandbox fails."""
+        """Return the score. Raises SandboxError if the sandbox fails."""

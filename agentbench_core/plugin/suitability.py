@@ -41,7 +41,7 @@ def suitability(
     Args:
         context: has the expected tests.
         passing_before: tests that pass without the reference solution.
-        ended: results of the tests with it; ``None`` if unknown.
+        ended: test results with the reference solution; ``None`` if unknown.
         why: the end of the traceback of each failed test, and of each file that failed to be collected.
     """
     validation, before = context.validation, set(passing_before)
@@ -61,9 +61,9 @@ def suitability(
 
 
 def check_command(context: CalibrationContext) -> Suitability:
-    """Whether the program of a passing command exists; the failing command is known to run.
+    """Check that the program of the passing command exists; the failing command is known to run.
 
-    The command itself is not run: that may take as long as the tests. Programs that it starts later are not checked.
+    The command itself is not run, since this may take as long as the tests. Programs it starts later are not checked.
     """
     validation = context.validation
     program = _PROGRAM.match(validation.passing_command)
@@ -73,7 +73,7 @@ def check_command(context: CalibrationContext) -> Suitability:
     if result.ok or result.timed_out:
         return Suitability()
     return Suitability(
-        obstacle=f"the passing command could not be started: {program[1]} is not installed in the environment"
+        obstacle=f"the passing command cannot be started: {program[1]} is not installed in the environment"
     )
 
 

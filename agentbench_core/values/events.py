@@ -1,7 +1,7 @@
 """The events of a run: one class per line type of ``events.jsonl``.
 
-A line is the envelope (``seq``, ``at``, ``attempt_id``, ``type``) plus the fields of its class. Durations are
-seconds of the monotonic clock; ``at`` is UTC with milliseconds.
+A line consists of the envelope (``seq``, ``at``, ``attempt_id``, ``type``) and the fields of its class. Durations are
+in seconds, measured with the monotonic clock; ``at`` is UTC with milliseconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TEXT = instance_of(str)  # agents write some of these events, and an unreadable
 
 @attrs.frozen(kw_only=True)
 class ManifestWritten:
-    """The content written to ``run.json``, initially and later, so that edits to the file are detected."""
+    """``run.json`` is written. The event contains its content, so that edits to the file are detected."""
 
     manifest: RunManifest  #: content of `run.json`
 
@@ -55,7 +55,7 @@ class SetupCommandStarted:
     """A setup command starts."""
 
     command: str  #: the shell command
-    cached: bool = False  #: whether it ran earlier, for an attempt that prepared the environment
+    cached: bool = False  #: whether the command ran earlier, when the cached environment was prepared
 
 
 @attrs.frozen(kw_only=True)
@@ -63,9 +63,9 @@ class SetupCommandFinished:
     """A setup command has ended."""
 
     command: str  #: the shell command
-    exit_code: int | None  #: `None` if it was killed
+    exit_code: int | None  #: `None` if the command was killed
     duration_sec: float  #: seconds
-    cached: bool = False  #: whether it ran earlier, for an attempt that prepared the environment
+    cached: bool = False  #: whether the command ran earlier, when the cached environment was prepared
 
 
 @attrs.frozen(kw_only=True)
@@ -73,17 +73,17 @@ class BaselineStarted:
     """The failing command starts on the unchanged tree."""
 
     command: str  #: the shell command
-    cached: bool = False  #: whether it ran for another attempt
+    cached: bool = False  #: whether the result comes from another attempt
 
 
 @attrs.frozen(kw_only=True)
 class BaselineFinished:
     """The failing command has ended."""
 
-    exit_code: int | None  #: `None` if it was killed
+    exit_code: int | None  #: `None` if the command was killed
     failed_as_expected: bool  #: whether it failed for the right reason
     duration_sec: float  #: seconds
-    cached: bool = False  #: whether it ran for another attempt
+    cached: bool = False  #: whether the result comes from another attempt
 
 
 @attrs.frozen(kw_only=True)
@@ -95,13 +95,13 @@ class AgentTurnStarted:
 
 @attrs.frozen(kw_only=True)
 class LLMRequest:
-    """A request is about to be sent. On disk before it is sent."""
+    """A request is about to be sent. The event is on disk before the request is sent."""
 
     call: int  #: number of the call in the attempt, from 1
     exchange: int = 1  #: number of the exchange in the call, from 1
     agent: str = ""  #: the agent that makes the call
     messages: int  #: number of messages
-    reserved_usd: float = 0.0  #: worst case of its cost, as far as prices are known
+    reserved_usd: float = 0.0  #: maximum cost of the request, as far as prices are known
 
 
 @attrs.frozen(kw_only=True)
@@ -117,8 +117,8 @@ class LLMResponse:
     prompt_tokens: int  #: input tokens, including cached ones
     completion_tokens: int  #: output tokens
     cached_tokens: int  #: input tokens that were read from a cache
-    cost_usd: float | None  #: US dollars; `None` if unknown: then the reservation counts
-    repaired: int = 0  #: tool calls whose arguments had to be repaired
+    cost_usd: float | None  #: US dollars; if unknown (`None`), the reservation counts
+    repaired: int = 0  #: number of tool calls whose arguments had to be repaired
     waited_sec: float = 0.0  #: seconds of waiting caused by the provider
     duration_sec: float  #: seconds of the whole call, including `waited_sec`
 
@@ -137,7 +137,7 @@ class LLMFailed:
     prompt_tokens: int = 0  #: input tokens, including cached ones
     completion_tokens: int = 0  #: output tokens
     cached_tokens: int = 0  #: input tokens that were read from a cache
-    cost_usd: float | None = None  #: US dollars; `None` if unknown: then the reservation counts
+    cost_usd: float | None = None  #: US dollars; if unknown (`None`), the reservation counts
 
 
 @attrs.frozen(kw_only=True)
@@ -162,11 +162,11 @@ class ToolCallFinished:
 
 @attrs.frozen(kw_only=True)
 class PatchApplied:
-    """Files were changed."""
+    """A tool call has changed files."""
 
     step: int  #: number of the tool call in the attempt, from 1
     files: tuple[str, ...]  #: paths of the changed files
-    diff: str  #: path to the diff, relative to the task's directory
+    diff: str  #: path of the diff, relative to the attempt's directory
 
 
 @attrs.frozen(kw_only=True)
@@ -190,14 +190,14 @@ class TestsStarted:
 class TestsFinished:
     """Scoring has ended."""
 
-    exit_code: int | None  #: `None` if it was killed
+    exit_code: int | None  #: `None` if the command was killed
     passed: bool  #: the verdict
     duration_sec: float  #: seconds
 
 
 @attrs.frozen(kw_only=True)
 class TaskFinished:
-    """An attempt ended; contains its record, so that ``attempts.jsonl`` can be rebuilt from events."""
+    """An attempt has ended. The event contains its record, so that ``attempts.jsonl`` can be rebuilt from events."""
 
     record: AttemptRecord  #: the record, as in `attempts.jsonl`
     explanation: str = ""  #: reason for the outcome, as reported by the agent, the scorer or the harness
@@ -205,7 +205,7 @@ class TaskFinished:
 
 @attrs.frozen(kw_only=True)
 class RunFinished:
-    """The last line of a run."""
+    """A run has ended; only resuming it adds further lines."""
 
     status: str  #: `completed`, `interrupted` or `stopped`
     attempts: int  #: number of recorded attempts
@@ -257,7 +257,7 @@ def _word(cls: type) -> str:
 
 
 EVENT_CLASSES: Mapping[str, Any] = {_word(cls): cls for cls in get_args(Event)}
-"""Line type to class."""
+"""Event classes by line type."""
 
 _TYPES = {cls: word for word, cls in EVENT_CLASSES.items()}
 
@@ -274,4 +274,4 @@ class EventEntry:
     seq: int  #: number of the line, from 1
     at: str  #: UTC with milliseconds, ISO 8601
     attempt_id: str | None  #: `None` for events of the whole run
-    event: Event  #: what happened: a value of the class of its type
+    event: Event  #: what happened; its class corresponds to the `type` of the line

@@ -13,7 +13,7 @@ from agentbench_core.schema import option
 N = TypeVar("N", int, float)
 
 OUTPUT_CAP = 1 << 20
-"""Bytes that a sandbox keeps of each stream: the first half and the last half of this many."""
+"""Maximum number of bytes that a sandbox keeps of each stream: one half from its start, one half from its end."""
 
 
 @attrs.frozen(kw_only=True)
@@ -24,7 +24,7 @@ class ResourceUsage:
     throttled_sec: float | None = option(None, help="seconds throttled by the task's `cpu_limit`")
     memory_stall_sec: float | None = option(
         None,
-        help="seconds in which at least one process waited for memory because of the task's limit or the machine's",
+        help="seconds in which at least one process waited for memory because of the task's limit or low memory",
     )
     memory_reclaims: int | None = option(
         None, help="number of times that the task's `mem_limit_mb` was reached and memory was reclaimed"
@@ -32,7 +32,7 @@ class ResourceUsage:
     oom_kills: int | None = option(None, help="number of processes killed for lack of memory")
 
     def plus(self, other: ResourceUsage) -> ResourceUsage:
-        """The sum; a value that only one of them has is used as it is."""
+        """The sum; a value that is known in only one of the two is used unchanged."""
         return ResourceUsage(
             cpu_sec=_sum(self.cpu_sec, other.cpu_sec),
             throttled_sec=_sum(self.throttled_sec, other.throttled_sec),
@@ -56,18 +56,18 @@ class Command:
     """Text for ``sh -c``, run in the workspace."""
     network: bool = attrs.field(default=False, kw_only=True)  #: whether it has network access
     read_only: bool = attrs.field(default=False, kw_only=True)
-    """Whether the command does not need to write to the workspace; the sandbox may prevent it."""
+    """Whether the command does not need to write to the workspace; the sandbox may then make it read-only."""
     inputs: Mapping[str, Path] = attrs.field(factory=dict, kw_only=True)
-    """Files and directories of the host by name, available in the sandbox as ``$AGENTBENCH_INPUTS/NAME``."""
+    """Files and directories on the host, by name; available in the sandbox as ``$AGENTBENCH_INPUTS/NAME``."""
     results: Path | None = attrs.field(default=None, kw_only=True)
-    """A directory of the host, available in the sandbox as the writable ``$AGENTBENCH_RESULTS``."""
+    """A directory on the host, available in the sandbox as the writable ``$AGENTBENCH_RESULTS``."""
 
 
 @attrs.frozen(kw_only=True)
 class Output:
-    """One stream of a command: all of it, or head and tail if it was longer than the cap."""
+    """One output stream of a command: the whole stream, or its head and tail if it was longer than the cap."""
 
-    head: bytes = b""  #: the beginning, or all of it
+    head: bytes = b""  #: the beginning, or the whole stream
     tail: bytes = b""  #: the end, if bytes are omitted
     omitted: int = 0
     """Number of bytes omitted between head and tail."""
@@ -81,7 +81,7 @@ class Output:
 
     @property
     def text(self) -> str:
-        """The same as text; bytes that are not UTF-8 become ``\\xNN``."""
+        """The retained bytes as text; bytes that are not UTF-8 become ``\\xNN``."""
         return self.data.decode("utf-8", "backslashreplace")
 
 
@@ -97,11 +97,11 @@ class ExecResult:
     limits_hit: tuple[str, ...] = ()
     """Limits of the sandbox that were reached, as counted by the kernel: ``oom``, ``pids``, ``disk``."""
     load: ResourceUsage = ResourceUsage()
-    """The causes of delays, as far as the sandbox can measure them; unknown fields are ``None``."""
+    """Resources used by the command, as far as the sandbox can measure them; unknown fields are ``None``."""
 
     @property
     def ok(self) -> bool:
-        """Whether it ended with exit code 0."""
+        """Whether the command ended with exit code 0."""
         return self.exit_code == 0 and not self.timed_out
 
     def last_lines(self, number: int = 20) -> str:
@@ -115,4 +115,4 @@ class CommandResult(ExecResult):
     """How a command ended, with the requested result files."""
 
     files: Mapping[str, bytes] = attrs.field(factory=dict)
-    """Result files by name, if they exist as regular files; each is cut at the requested size."""
+    """The requested result files that exist as regular files, by name; each is truncated to the requested size."""

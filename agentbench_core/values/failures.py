@@ -11,7 +11,7 @@ class FailureReason(enum.StrEnum):
     """The primary code of every attempt that did not pass."""
 
     SETUP_FAILED = "SETUP_FAILED"  #: the setup failed, or the environment is unsuitable; not scored
-    BASELINE_NOT_FAILING = "BASELINE_NOT_FAILING"  #: the task is invalid: it does not fail before the fix; not scored
+    BASELINE_NOT_FAILING = "BASELINE_NOT_FAILING"  #: invalid task: it does not fail before the fix; not scored
     TIMEOUT = "TIMEOUT"  #: the agent or the tests ran out of time
     SANDBOX_ERROR = "SANDBOX_ERROR"  #: the sandbox failed; not scored
     TOOL_ERROR = "TOOL_ERROR"  #: the agent ended because of a tool error
@@ -47,7 +47,7 @@ UNSCORED = {
     Outcome.INVALID_TASK: FailureReason.BASELINE_NOT_FAILING,
     Outcome.LLM_ERROR: FailureReason.LLM_ERROR,
 }
-"""Ends that an agent cannot cause: infrastructure errors, never counted as failures."""
+"""Outcomes that an agent cannot cause: infrastructure errors, which never count as failures."""
 
 _AGENTS_OWN = {
     Outcome.TIMED_OUT: FailureReason.TIMEOUT,
@@ -65,9 +65,9 @@ class Happened:
 
     outcome: Outcome  #: how the attempt ended
     changed: bool = False
-    """The agent made a change within the files that it may edit."""
+    """Whether the agent changed files that it may edit."""
     tests_passed: bool | None = None
-    """The result of the scorer; ``None`` if it did not run."""
+    """The scorer's verdict; ``None`` if the scorer did not run."""
     tests_timed_out: bool = False  #: whether the tests reached the deadline
     tampered: bool = False  #: whether the verdict was attacked
 
@@ -82,15 +82,15 @@ class Verdict:
 
 
 def verdict(happened: Happened) -> Verdict:
-    """The one mapping. The first match wins; the table in ``docs/failures.md`` has the same order.
+    """The verdict for an attempt. The first matching rule applies; ``docs/failures.md`` lists them in the same order.
 
-    1. an end outside the agent's control: not scored, with the reason of that end
+    1. an outcome outside the agent's control: not scored, with the reason for that outcome
     2. the verdict was tampered with: ``TAMPERED``
-    3. the tests passed: passed, for every outcome of the agent
+    3. the tests passed: passed, however the agent ended
     4. the tests timed out: ``TIMEOUT``
-    5. the agent's own end, unless it completed normally
-    6. no change: ``AGENT_GAVE_UP``
-    7. ``TESTS_FAILED``
+    5. the agent did not complete its work: the reason for its outcome
+    6. the agent changed nothing: ``AGENT_GAVE_UP``
+    7. otherwise: ``TESTS_FAILED``
     """
     if happened.outcome in UNSCORED:
         return Verdict(scored=False, passed=False, reason=UNSCORED[happened.outcome])

@@ -1,7 +1,7 @@
 """Matching paths against a list of globs, with the rules of ``.gitignore``.
 
-Not from a library: libraries translate globs to regular expressions, which can take hours for a glob like ``*a*a*a*b``
-and a long path, and agents can supply both. This matcher takes time proportional to the product of their lengths.
+No library is used: libraries translate globs to regular expressions, which can take hours for ``*a*a*a*b`` and a long
+path, and agents can supply both. This matcher takes time proportional to the product of their lengths.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import attrs
 from agentbench_core.errors import InputError
 
 LONGEST = 1000
-"""Characters of a glob."""
+"""Maximum number of characters in a glob."""
 
 
 @attrs.frozen
 class _Characters:
-    """A class such as ``[a-z]`` or ``[!0-9]``; the empty negated one is ``?``."""
+    """A class such as ``[a-z]`` or ``[!0-9]``; ``?`` is a negated class without ranges."""
 
     ranges: tuple[tuple[str, str], ...] = ()
     negated: bool = False
@@ -29,7 +29,7 @@ class _Characters:
 
 
 _ANY = _Characters(negated=True)
-_STAR = "*"  # any number of characters, or as a whole segment any number of segments
+_STAR = "*"  # any number of characters; as a whole segment, any number of segments
 _Segment = tuple["_Characters | str", ...]
 
 
@@ -40,7 +40,7 @@ class _Glob:
     directories_only: bool
 
     def matches(self, parts: Sequence[str]) -> bool:
-        """Whether it matches a path, or a directory above it."""
+        """Whether the glob matches a path or one of its parent directories."""
         below = (*self.segments, (_STAR,), _STAR)
         return (not self.directories_only and _fits(self.segments, parts, _segment_fits)) or _fits(
             below, parts, _segment_fits
@@ -51,11 +51,11 @@ def path_matcher(globs: Sequence[str]) -> Callable[[str], bool]:
     """Return a function that tests whether a path matches ``globs``.
 
     ``/pytest.ini`` and ``tests/**`` are anchored at the root, ``**/conftest.py`` and ``conftest.py`` match at any
-    depth, ``tests/`` matches everything in it, ``!`` reverts earlier matches: the last matching glob decides.
-    Without globs, nothing matches.
+    depth, ``tests/`` matches everything in such a directory, and ``!`` reverts earlier matches: the last matching glob
+    decides. Without globs, nothing matches.
 
     Raises:
-        InputError: an invalid glob.
+        InputError: a glob is invalid.
     """
     parsed = [_parse(glob) for glob in globs]
 
@@ -73,7 +73,7 @@ def _parse(glob: str) -> _Glob:
     if not path or len(glob) > LONGEST:
         raise InputError(f"{glob[:60]!r} is not a valid glob: it is {'too long' if path else 'empty'}")
     segments: list[_Segment | str] = [_STAR if part == "**" else _segment(part, glob) for part in path.split("/")]
-    if segments[-1] == _STAR:  # at the end it matches what is inside, so at least one segment
+    if segments[-1] == _STAR:  # at the end, `**` matches what is inside a directory: at least one segment
         segments[-1:] = [(_STAR,), _STAR]
     if "/" not in text.rstrip("/"):
         segments.insert(0, _STAR)
@@ -129,7 +129,7 @@ def _character_fits(token: object, character: str) -> bool:
 
 
 def _fits(pattern: Sequence[object], text: Sequence[str], matches_one: Callable[[object, str], bool]) -> bool:
-    """Match a pattern with stars, backtracking to the last star only: earlier ones never need another length."""
+    """Match a pattern with stars, backtracking only to the last star, as earlier ones never need another length."""
     at = position = 0
     star, consumed = -1, 0
     while position < len(text):

@@ -15,7 +15,7 @@ from agentbench_core.errors import AttemptStop, BudgetExceeded, DeadlineExceeded
 N = TypeVar("N", int, float)
 
 LOOK_EVERY_SEC = 0.2
-CRUMBS = 1e-9  # US dollars: sums of floats are not exact
+CRUMBS = 1e-9  # tolerance in US dollars, since sums of floats are not exact
 
 
 @attrs.frozen(kw_only=True)
@@ -40,7 +40,7 @@ class Deadline:
     def __init__(
         self, seconds: float, *, parent: Deadline | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.seconds = seconds  #: seconds that it was created with
+        self.seconds = seconds  #: the initial number of seconds
         self._clock = clock
         self._end = clock() + seconds
         self._parent = parent
@@ -51,7 +51,7 @@ class Deadline:
         return Deadline(seconds, parent=self, clock=self._clock)
 
     def remaining(self) -> float:
-        """Seconds left; 0.0 if it has passed."""
+        """Number of seconds left; 0.0 if the deadline has passed."""
         if self._ended_by is not None:
             return 0.0
         left = max(0.0, self._end - self._clock())
@@ -59,21 +59,21 @@ class Deadline:
 
     @property
     def expired(self) -> bool:
-        """Whether it has passed."""
+        """Whether the deadline has passed."""
         return self.remaining() <= 0.0
 
     def check(self) -> None:
-        """Raise DeadlineExceeded (or the reason given to :meth:`end`) if it has passed."""
+        """Raise DeadlineExceeded (or the reason given to :meth:`end`) if the deadline has passed."""
         if self.expired:
             raise self._reason()
 
     def end(self, reason: AttemptStop) -> None:
-        """End it now; every later check raises ``reason``. The first reason is kept."""
+        """End the deadline now; every later check raises ``reason``. The first reason is kept."""
         if self._ended_by is None:
             self._ended_by = reason
 
     def extend(self, seconds: float) -> None:
-        """Give back time that must not count, such as waiting for a provider's rate limit; also in its parents."""
+        """Extend this deadline and its parents by time that must not count, such as waiting for a rate limit."""
         self._end += seconds
         if self._parent is not None:
             self._parent.extend(seconds)
@@ -104,8 +104,8 @@ class _Shown(Deadline):
 class Budget:
     """An agent's limits on steps (tool calls), tokens, and US dollars. ``None`` means no limit. Thread-safe.
 
-    The worst case of a model call is reserved before it is sent, so limits are never exceeded. The usage of a
-    sub-agent's share also counts in its parent.
+    The maximum usage of a model call is reserved before the call is sent, so limits are never exceeded. Usage of a
+    sub-agent's share also counts against its parent's budget.
     """
 
     def __init__(
@@ -135,25 +135,25 @@ class Budget:
 
     @property
     def limited(self) -> bool:
-        """Whether tokens or money are limited, so that the worst case of a call is needed."""
+        """Whether tokens or money are limited, so that the maximum usage of a call must be known."""
         own = self._max_tokens is not None or self._max_cost_usd is not None
         return own or (self.parent is not None and self.parent.limited)
 
     @property
     def steps_left(self) -> int | None:
-        """Remaining tool calls."""
+        """Number of remaining tool calls; ``None`` if unlimited."""
         own = None if self._max_steps is None else max(0, self._max_steps - self.steps)
         return _least(own, self.parent.steps_left if self.parent else None)
 
     @property
     def tokens_left(self) -> int | None:
-        """Remaining tokens."""
+        """Number of remaining tokens; ``None`` if unlimited."""
         own = None if self._max_tokens is None else max(0, self._max_tokens - self.tokens)
         return _least(own, self.parent.tokens_left if self.parent else None)
 
     @property
     def cost_left_usd(self) -> float | None:
-        """Remaining US dollars."""
+        """Remaining US dollars; ``None`` if unlimited."""
         own = None if self._max_cost_usd is None else max(0.0, self._max_cost_usd - self.cost_usd)
         return _least(own, self.parent.cost_left_usd if self.parent else None)
 
@@ -170,7 +170,7 @@ class Budget:
             budget._check_steps()
 
     def check_spend(self) -> None:
-        """Raise BudgetExceeded if tokens or money are used up. Without steps left, a model call is still allowed."""
+        """Raise BudgetExceeded if tokens or money are used up. A model call is allowed even if no steps are left."""
         for budget in self._line():
             if budget._over:
                 raise budget._over
@@ -182,7 +182,7 @@ class Budget:
         self._over = self._over or reason
 
     def spend_step(self) -> int:
-        """Count one tool call and return its number in the attempt, from 1. Raises BudgetExceeded if none is left."""
+        """Count one tool call, and return its number in the attempt, from 1. Raises BudgetExceeded if none is left."""
         with self._changed:
             line = self._line()
             for budget in line:
@@ -194,9 +194,9 @@ class Budget:
             return line[-1].steps
 
     def reserve(self, most: Reservation, deadline: Deadline | None = None) -> None:
-        """Reserve the maximum usage of a call; waits while other calls may still return part of theirs.
+        """Reserve the maximum usage of a call. Waits while other calls may still return part of their reservations.
 
-        Raises BudgetExceeded if that much is not available, and from then on for every request, however small it is.
+        Raises BudgetExceeded if that much is not available. From then on, every reservation raises it, however small.
         """
         with self._changed:
             line = self._line()
@@ -217,7 +217,7 @@ class Budget:
             self._changed.notify_all()
 
     def _line(self) -> list[Budget]:
-        """This budget and its parents; the attempt's own is the last."""
+        """This budget and its parents; the last one is the attempt's budget."""
         line = [self]
         while line[-1].parent is not None:
             line.append(line[-1].parent)
@@ -228,13 +228,13 @@ class Budget:
             raise BudgetExceeded(f"all {self._max_steps} steps are used up", budget=self, what="steps")
 
     def _has_room(self, most: Reservation) -> bool:
-        """Whether a call fits next to those in progress. Raises BudgetExceeded if it would not fit alone either."""
+        """Whether a call fits alongside those in progress. Raises BudgetExceeded if it would not fit even alone."""
         tokens, cost = self.tokens + most.tokens, self.cost_usd + most.cost_usd
         if self._max_tokens is not None and tokens > self._max_tokens:
             message = f"{self.tokens} of {self._max_tokens} tokens are used, and the next call may take {most.tokens}"
             self._over = self._over or BudgetExceeded(message, budget=self, what="tokens")
         if self._max_cost_usd is not None and cost > self._max_cost_usd + CRUMBS:
-            spent = f"{self.cost_usd:.6f} of {self._max_cost_usd:g} USD are spent"
+            spent = f"{self.cost_usd:.6f} of {self._max_cost_usd:g} USD is spent"
             message = f"{spent}, and the next call may cost {most.cost_usd:.6f}"
             self._over = self._over or BudgetExceeded(message, budget=self, what="money")
         if self._over:

@@ -21,7 +21,7 @@ _COUNT = and_(instance_of(int), ge(0))
 _DEEPEST = 100
 """Maximum nesting of containers in the arguments of a tool call."""
 _OVERHEAD = 32
-"""Bytes added for the markers that a provider puts around a message or a call."""
+"""Number of bytes added for the markers that a provider puts around a message or a call."""
 
 Effect = Literal["reads", "edits", "runs", ""]
 Finish = Literal["stop", "tool_calls", "length", "refusal", "context_overflow", "empty"]
@@ -29,7 +29,7 @@ Finish = Literal["stop", "tool_calls", "length", "refusal", "context_overflow", 
 
 def _amount(_: object, field: attrs.Attribute[Any], value: object) -> None:
     if not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"{field.name} is {value!r}: expected a number of at least 0")
+        raise ValueError(f"{field.name} must be a non-negative number, got {value!r}")
 
 
 def _bytes(text: str) -> int:
@@ -37,7 +37,7 @@ def _bytes(text: str) -> int:
 
 
 def _is_deep(value: object) -> bool:
-    """Whether containers are nested deeper than :data:`_DEEPEST`; without recursion."""
+    """Whether containers are nested deeper than :data:`_DEEPEST`, checked without recursion."""
     level = [value]
     for _ in range(_DEEPEST + 1):
         level = [
@@ -57,7 +57,7 @@ def _not_deep(_: object, field: attrs.Attribute[Any], value: object) -> None:
 
 
 def _json(value: object) -> str:
-    """As ASCII JSON, which is never shorter than UTF-8. Values that JSON cannot represent are handled elsewhere."""
+    """A value as ASCII JSON, which is never shorter than UTF-8. Values that JSON cannot represent become their repr."""
     return json.dumps(value, default=repr) if value else ""
 
 
@@ -80,15 +80,15 @@ class ToolSpec:
 
     @property
     def runs_commands(self) -> bool:
-        """Whether it runs a shell command, its ``command`` argument, like the ``run`` tool.
+        """Whether the tool runs its ``command`` argument as a shell command, like the ``run`` tool.
 
-        Its results have the fields ``exit_code``, ``stdout`` and ``stderr``.
+        The results of such a tool have the fields ``exit_code``, ``stdout`` and ``stderr``.
         """
         return self.effect == "runs" and "command" in self.parameters.get("properties", {})
 
     @functools.cached_property
     def size(self) -> int:
-        """Bytes that a model has to read, an upper bound of its tokens."""
+        """Number of bytes that a model has to read, an upper bound on the number of tokens."""
         return _OVERHEAD + len(self.name) + len(_json(self.description)) + len(_json(self.parameters))
 
     @staticmethod
@@ -107,10 +107,10 @@ class ToolCall:
     """One call requested by a model or a script."""
 
     tool: str = attrs.field(validator=_TEXT)  #: name of the tool
-    arguments: Mapping[str, Any]  #: by name, as in the tool's `parameters`
+    arguments: Mapping[str, Any]  #: arguments by name, as in the tool's `parameters`
     id: str = attrs.field(default="", validator=_TEXT)  #: id given by the model; the result refers to it
     problem: str = attrs.field(default="", validator=_TEXT)
-    """Why the arguments are unreadable: the call is not made, and its result contains this."""
+    """Why the arguments are unreadable; if set, the call is not made, and its result contains this text."""
 
     def __attrs_post_init__(self) -> None:
         """Drop arguments that are nested too deeply to be written; models can send such arguments."""
@@ -152,7 +152,7 @@ class Message:
 
     @functools.cached_property
     def size(self) -> int:
-        """Bytes that a model has to read, including markers: an upper bound of its tokens."""
+        """Number of bytes that a model has to read, including markers: an upper bound on the number of tokens."""
         calls = sum(
             _OVERHEAD + _bytes(call.tool) + len(_json(call.arguments)) + _bytes(call.id) for call in self.tool_calls
         )
@@ -180,8 +180,8 @@ class Request:
 class Usage:
     """Tokens and US dollars of one or more model calls.
 
-    ``cost_usd`` is ``None`` if the server does not report it: then the cost is computed from the prices of
-    :class:`ModelFacts`; without prices or tokens, the worst case counts against budgets.
+    If the server does not report the cost, ``cost_usd`` is ``None`` and the cost is computed from the prices in
+    :class:`ModelFacts`; without prices or tokens, the maximum cost counts against budgets.
     """
 
     prompt_tokens: int = attrs.field(default=0, validator=_COUNT)  #: input tokens, including cached ones
@@ -196,9 +196,9 @@ class Completion:
 
     message: Message = attrs.field(validator=instance_of(Message))  #: the model's message: text, tool calls
     finish: Finish = attrs.field(default="stop", validator=in_(get_args(Finish)))
-    """How it ended; ``context_overflow``: the request was too long, ``empty``: no text and no calls, after retries."""
+    """How it ended; ``context_overflow``: the request was too long, ``empty``: no text or calls, even after retries."""
     usage: Usage | None = attrs.field(default=None, validator=optional(instance_of(Usage)))
-    """Usage and cost; ``None`` if unknown, and then the worst case counts against budgets."""
+    """Usage and cost; if unknown (``None``), the maximum counts against budgets."""
     served_by: str = attrs.field(default="", validator=_TEXT)
     """The upstream provider that served the response."""
     model: str = attrs.field(default="", validator=_TEXT)
@@ -211,29 +211,29 @@ class Completion:
 
 @attrs.frozen(kw_only=True)
 class FailedExchange:
-    """A request that a server saw, or may have seen, and that failed.
+    """A failed request that a server received, or may have received.
 
     ``error`` is one of ``rate_limited``, ``overloaded``, ``transient``, ``timeout``, ``protocol``, ``auth``,
     ``credits`` and ``invalid_request``, or a provider-specific word.
     """
 
-    error: str = attrs.field(validator=_TEXT)  #: kind of the failure, one of the words above
+    error: str = attrs.field(validator=_TEXT)  #: kind of failure, as listed above
     message: str = attrs.field(default="", validator=_TEXT)  #: the server's explanation
     status: int | None = attrs.field(default=None, validator=optional(instance_of(int)))  #: HTTP status code
     usage: Usage | None = attrs.field(default=None, validator=optional(instance_of(Usage)))
-    """Its cost; ``None`` if unknown, and then the worst case counts against budgets."""
+    """Usage and cost; if unknown (``None``), the maximum counts against budgets."""
     served_by: str = attrs.field(default="", validator=_TEXT)  #: the upstream provider
     response_id: str = attrs.field(default="", validator=_TEXT)  #: the server's id of this response
 
 
 @attrs.frozen(kw_only=True)
 class ModelFacts:
-    """Facts about a model before a run. ``None`` means unknown."""
+    """Facts about a model, known before a run. ``None`` means unknown."""
 
     context_tokens: int | None = attrs.field(default=None, validator=optional(_COUNT))
     """The context window in tokens: input and output of one call."""
     answer_tokens: int | None = attrs.field(default=None, validator=optional(_COUNT))
-    """The maximum output of one call; the harness sets what the variant requests."""
+    """The maximum output of one call in tokens; the harness lowers it to the maximum that the variant requests."""
     usd_per_million_input: float | None = attrs.field(default=None, validator=optional(_amount))  #: price in USD
     usd_per_million_output: float | None = attrs.field(default=None, validator=optional(_amount))  #: price in USD
     usd_per_request: float = attrs.field(default=0.0, validator=_amount)  #: USD for each call, besides its tokens
@@ -245,7 +245,7 @@ class ModelFacts:
 
 @attrs.frozen(kw_only=True)
 class ConversationEntry:
-    """One line: an answered call, with only what is new since the previous line of the same agent."""
+    """One line of ``conversation.jsonl``: an answered call, with only what is new since the agent's previous line."""
 
     call: int  #: number of the call in the attempt, from 1
     agent: str = ""  #: the agent that made the call
@@ -254,13 +254,13 @@ class ConversationEntry:
     temperature: float | None = None  #: requested sampling temperature
     top_p: float | None = None  #: requested nucleus sampling
     tools: tuple[ToolSpec, ...] | None = None  #: available tools; `None`: unchanged since the agent's previous line
-    since: int  #: leading messages that the agent's previous line has, including its response; 0: a new conversation
+    since: int  #: leading messages taken from the agent's previous line and response; 0: new conversation
     messages: tuple[Message, ...]  #: messages of the request after the first `since`
     completion: Completion  #: the response
 
 
 def requests(records: Iterable[ConversationEntry]) -> Iterator[tuple[str, Request, Completion]]:
-    """Agent, complete request, and response of each call, in the order of the lines."""
+    """The agent, the complete request and the response of each call, in the order of the lines."""
     sent: dict[str, tuple[Message, ...]] = {}
     tools: dict[str, tuple[ToolSpec, ...]] = {}
     for record in records:

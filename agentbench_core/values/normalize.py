@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable, Sequence
 
 NORMALIZER_VERSION = "2"
-"""Changes with the rules of :func:`normalize_output`: a replay records which rules it used."""
+"""Incremented when the rules of :func:`normalize_output` change; a replay records which rules it used."""
 
 _Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
-_START = r"(?:(?<!\w)|(?<=\\[nrt]))"  # of a word, including after a newline that JSON has written as two characters
+_START = r"(?:(?<!\w)|(?<=\\[nrt]))"  # the start of a word, also after a newline that JSON has escaped
 _NUMBER = r"\d++(?:\.\d++)?"
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d++)?)?"
 _WEEKDAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
@@ -29,7 +29,7 @@ _ROOTS = (
     *(((*name.split("/"),), 0) for name in ("tmp", "var/tmp", "dev/shm", "private/tmp", "private/var/tmp")),
     *(((*name.split("/"),), 3) for name in ("var/folders", "private/var/folders")),
 )
-"""Temporary directories, including ours, with the number of generated names in them: macOS has two and a T."""
+"""Temporary directories, and the number of further parts before the files: macOS has two generated names and ``T``."""
 _LEADS = frozenset(("", "n", "r", "t"))  # before an absolute path: nothing, or the second half of an escape
 _GENERATED = re.compile(r"tmp(?:[a-z0-9_]{8}|\.[A-Za-z0-9]{10})\b")
 _OURS = re.compile(r"agentbench-(?:[a-z]++-)*+[a-z0-9_]{8}")
@@ -38,7 +38,7 @@ _CHOSEN = re.compile(r"[a-z_.-]*+")
 
 
 def _path(match: re.Match[str], *, every: bool) -> str:
-    """A path without generated names. ``every``: all names directly in a temporary directory are generated."""
+    """A path without generated names. ``every``: treat all names directly in a temporary directory as generated."""
     first, *parts = match[0].split("/")
     if first not in _LEADS and not (first[0] == "-" and len(first) == 2):
         return match[0]
@@ -59,7 +59,7 @@ _GENERATED_NAMES: Sequence[_Rule] = (
     (re.compile(rf"{_START}pytest-\d++\b"), "pytest-<n>"),
 )
 _RUNNER_RULES: Sequence[_Rule] = (
-    # Addresses of objects: 64 bits in hex, or labelled as an address; in decimal for id() and thread idents
+    # Addresses of objects: long hex numbers, or any hex number after "at"; in decimal for id() and thread idents
     (re.compile(r"\b0x[0-9a-fA-F]{10,16}\b|(?<=\bat )0x[0-9a-fA-F]{6,16}\b"), "<address>"),
     (re.compile(r"\b(?:139|140|9[345])\d{12}\b"), "<address>"),
     # Process ids: pid=12, PID 12, subprocess 12, process 12: and ==12==, but not: process 12 items
@@ -83,7 +83,7 @@ _WORDS = re.compile(r"[A-Z]?[a-z]++")
 
 
 def _field(match: re.Match[str]) -> str:
-    """A number in JSON or in a repr, by its name: a duration, or a time."""
+    """A number in JSON or in a repr, replaced if its name indicates a duration or a time."""
     words = {word.lower() for word in _WORDS.findall(match["name"])}
     if words & _LASTING or ("." in match["number"] and words & _TIMED):
         return f"{match['head']}<duration>"
@@ -117,7 +117,7 @@ _MOMENTS: Sequence[_Rule] = (
     (re.compile(r"(?<![\w.:])((?:127\.0\.0\.1|0\.0\.0\.0|localhost|\[?::1\]?)(?::|[\"'], ?))\d{5}\b"), r"\1<port>"),
     (re.compile(r"(?i)(seed[ =:]{1,3}+)\d++"), r"\1<seed>"),
     (re.compile(r"(?i)\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"), "<uuid>"),
-    # Rulers, as long as the text next to them requires
+    # Rulers, whose length depends on the text next to them
     (re.compile(r"([=_-])\1{2,}+"), r"\1\1\1"),
 )
 
@@ -144,13 +144,13 @@ def normalize_failure(text: str) -> str:
 def normalize_output(text: str) -> str:
     """``text`` without whatever may differ between two equal attempts, to match recorded requests.
 
-    Removes, in addition to :func:`normalize_failure`: times (a date alone stays, since data contains dates),
-    durations, speeds, ports of loopback above 9999, seeds, UUIDs, names directly in a temporary directory, and the
+    Removes, in addition to :func:`normalize_failure`: times (an ISO date alone stays, since data contains such
+    dates), durations, speeds, loopback ports above 9999, seeds, UUIDs, names directly in a temporary directory, and the
     length of rulers. So ``90 s`` equals ``5400 s``, and ``/tmp/a/x`` equals ``/tmp/b/x``.
 
-    Where the middle of a text was omitted, the cut depends on the length of everything removed here. The text next to
-    the cut is removed in large pieces, so differences are rare; they are still possible, mostly between two cuts in one
-    text. Decisions based on lengths (how much of a conversation was dropped) are not normalized. Takes linear time.
+    Where the middle of a text was omitted, the position of the cut depends on the length of everything removed here.
+    Text next to the cut is removed in large pieces, so differences are rare but possible, mostly between two cuts in
+    one text. Decisions based on lengths, such as how much to omit, are not normalized. Takes linear time.
     """
     text = _apply(_BROAD, text)
     first, *rest = _CUT.split(text)

@@ -19,9 +19,9 @@ _TEXT_BY_TEXT: Callable[[Any, Any, Any], Any] = deep_mapping(_TEXT, _TEXT)
 
 @attrs.frozen
 class Change:
-    """One changed path. Modes are git's (100644, 100755, 120000), ids are blobs; empty if the file does not exist.
+    """One changed path. Modes (100644, 100755, 120000) and blob ids are those of git, empty if there is no file.
 
-    A link is a change with mode 120000 whose blob is its target.
+    A symbolic link has mode 120000, and its blob is the link target.
     """
 
     path: str  #: relative path, with `/`
@@ -33,11 +33,11 @@ class Change:
 
 
 class Integrity(enum.StrEnum):
-    """Integrity labels, from harmless to worst. Each but the first is also the name of a label, with evidence."""
+    """Integrity levels, from best to worst. Each except the first is also the name of a label, which has evidence."""
 
     CLEAN = "clean"  #: no reason for doubt
     TOUCHED_PROTECTED = "touched_protected"  #: protected files were changed; the change was dropped
-    WEAK_VERDICT = "weak_verdict"  #: the verdict could be forged, such as an exit code alone
+    WEAK_VERDICT = "weak_verdict"  #: the verdict could be forged, such as one based on an exit code alone
     LEAK_SUSPECTED = "leak_suspected"  #: the agent may have seen the solution or the hidden tests
     TAMPER_SUSPECTED = "tamper_suspected"  #: the change, or how its tests ended, looks like an attack on the verdict
     TAMPER_CONFIRMED = "tamper_confirmed"  #: the verdict was attacked: the attempt fails with `TAMPERED`
@@ -47,7 +47,7 @@ _ORDER = {word.value: rank for rank, word in enumerate(Integrity)}
 
 
 def worst(labels: Iterable[str]) -> Integrity:
-    """The worst integrity among names of labels; other labels are ignored."""
+    """The worst integrity among the names of labels; other names are ignored."""
     return Integrity(max((name for name in labels if name in _ORDER), key=_ORDER.__getitem__, default=Integrity.CLEAN))
 
 
@@ -114,11 +114,11 @@ class Result:
 
 @attrs.frozen(kw_only=True)
 class SandboxInfo:
-    """Where the attempt ran, and whether that was isolated."""
+    """The sandbox in which an attempt ran."""
 
     name: str  #: name of the sandbox
     isolated: bool  #: whether commands inside could not reach the host
-    network: str  #: `none`, `bridge` (own network with access) or `host`
+    network: str  #: `none`, `bridge` (a separate network with outside access) or `host`
     environment_digest: str | None = None  #: identifies the environment; `None` if there was none
 
 
@@ -154,18 +154,18 @@ class AttemptRecord:
     task_digest: str  #: covers everything in the task that can affect a result
     suite: str  #: suite of the task
     variant: str  #: name of the variant
-    variant_digest: str  #: covers agents with options and versions, model, tools and limits
+    variant_digest: str  #: covers agents (with options and versions), model, tools and limits
     agent: str  #: name of the agent
     repeat: int  #: repetition of the task, from 1
     model: ModelInfo | None = None  #: the model; `None` for an agent without one
     timestamps: Timestamps  #: start and end
     duration_sec: float  #: seconds from start to end
-    baseline_validation: BaselineValidation  #: the failing command before the agent
+    baseline_validation: BaselineValidation  #: result of the failing command before the agent ran
     result: Result  #: the verdict
     outcome: Outcome  #: how the attempt ended
     scored: bool  #: `False`: an infrastructure error, neither passed nor failed
     supersedes: str | None = None  #: id of the attempt that this one retries
-    replayed: bool = False  #: whether responses of the model came from an earlier run
+    replayed: bool = False  #: whether the model's responses came from an earlier run
     sandbox: SandboxInfo  #: where the attempt ran
     labels: tuple[Label, ...] = ()  #: facts about the attempt that do not change its score
     integrity: Integrity = Integrity.CLEAN
@@ -215,7 +215,7 @@ class HarnessInfo:
 
     @property
     def shown(self) -> str:
-        """For display."""
+        """The version and its origin, for display."""
         commit = self.git_sha[:12] or (f"from {self.source}" if self.source else "")
         return f"{self.version} {commit}{' with uncommitted changes' * self.dirty}".strip()
 
@@ -240,17 +240,17 @@ class ReproducedRun:
 
 @attrs.frozen(kw_only=True)
 class RunManifest:
-    """``run.json``: enough to repeat a run and to refuse an invalid comparison."""
+    """``run.json``: everything needed to repeat a run and to refuse invalid comparisons."""
 
     schema: int = SCHEMA  #: version of the format
     run_id: str  #: id of the run
-    group_id: str  #: shared by the runs of one command, one per variant
+    group_id: str  #: shared by all runs of one command (one run per variant)
     created_at: str  #: local time with offset, ISO 8601
     harness: HarnessInfo  #: version of AgentBench
     argv: tuple[str, ...]  #: the command line
     suite: str  #: name of the suite
     variant: str  #: name of the variant
-    variant_digest: str  #: covers agents with options and versions, model, tools and limits
+    variant_digest: str  #: covers agents (with options and versions), model, tools and limits
     agent: str  #: the agents, separated by commas
     repeats: int  #: attempts per task
     config: Mapping[str, Setting]  #: every setting by its dotted name

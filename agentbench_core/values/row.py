@@ -1,4 +1,4 @@
-"""A record as read by reports: only these fields, decoded without a converter for speed."""
+"""A record as read by reports: only the fields they need, decoded without a converter for speed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class AttemptRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     result: RowResult  #: the verdict
     outcome: str  #: how the attempt ended, a value of `Outcome`
     scored: bool  #: `False`: an infrastructure error, neither passed nor failed
-    replayed: bool = False  #: whether responses of the model came from an earlier run
+    replayed: bool = False  #: whether the model's responses came from an earlier run
     sandbox: RowSandbox  #: where the attempt ran
     labels: tuple[RowLabel, ...] = ()  #: facts about the attempt that do not change its score
     integrity: str = "clean"  #: the worst integrity of its labels, a value of `Integrity`
@@ -71,7 +71,7 @@ class AttemptRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class RecordKey(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Identifies the attempt in the plan."""
+    """The fields that identify an attempt in the plan."""
 
     attempt_id: str
     task_id: str

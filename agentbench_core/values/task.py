@@ -44,7 +44,7 @@ DEFAULT_PROTECTED = (
     "**/*.[dD][iI][sS][tT]-[iI][nN][fF][oO]",
     "**/*.[eE][gG][gG]-[iI][nN][fF][oO]",
 )
-"""Restored before scoring unless the task changes it. Anchored where a project may use the same name elsewhere."""
+"""Files restored before scoring by default. Anchored where a project may use the same name elsewhere."""
 
 
 @attrs.frozen(kw_only=True)
@@ -52,7 +52,7 @@ class Repo:
     """Source of the code."""
 
     url: str = option(
-        help="https, ssh or file URL, or a path relative to task.yaml: repository, bundle or directory",
+        help="https, ssh or file URL, or a path relative to task.yaml, of a repository, bundle or directory",
         pattern=_ANYTHING,
     )
     commit: str = option(help="full SHA; later commits are not reachable from the workspace", pattern="[0-9a-f]{40}")
@@ -66,7 +66,7 @@ class EnvironmentSettings:
     python: str = option("3.11", help="required Python version; checked after setup", pattern=r"3\.\d+(\.\d+)?")
     workdir: str = option("/workspace", help="path to the workspace in sandboxes with their own file system")
     network_policy: NetworkPolicy = option(
-        "setup_only", help="setup_only: only setup has network access; always: the agent and the tests have it, too"
+        "setup_only", help="setup_only: only setup has network access; always: the agent and the tests also have it"
     )
     cpu_limit: int = option(2, help="number of CPUs", minimum=1, maximum=1024)
     mem_limit_mb: int = option(4096, help="memory in MiB", minimum=64, maximum=1 << 24)
@@ -80,10 +80,10 @@ class EnvironmentSettings:
 
 @attrs.frozen(kw_only=True)
 class Setup:
-    """Commands that set up the environment, run once."""
+    """Commands that set up the environment; they run once."""
 
     commands: tuple[str, ...] = option((), help="run in order in the workspace; the first failure ends the setup")
-    capture: tuple[str, ...] = option(("python -V", "pip -V", "pip freeze"), help="run after setup and logged")
+    capture: tuple[str, ...] = option(("python -V", "pip -V", "pip freeze"), help="run after setup; output is logged")
 
 
 @attrs.frozen(kw_only=True)
@@ -139,7 +139,7 @@ class Artifacts:
     """Files to save."""
 
     keep_workspace: bool = option(True, help="save the final state of the workspace as repo/")
-    full_logs: bool = option(False, help="also save the full logs")
+    full_logs: bool = option(False, help="also save unshortened logs")
     redact: tuple[str, ...] = option((), help="names of environment variables whose values are redacted from all files")
 
 
@@ -161,7 +161,7 @@ class TaskSpec:
     description: str = option("", help="instruction for the agent; default: generated from the failing command")
     tags: tuple[str, ...] = option((), help="free-form tags, such as a topic or a difficulty")
     repo: Repo = option(help="source of the code")
-    environment: EnvironmentSettings = option(EnvironmentSettings(), help="environment of the task, and its limits")
+    environment: EnvironmentSettings = option(EnvironmentSettings(), help="environment and limits of the task")
     setup: Setup = option(Setup(), help="commands that set up the environment")
     validation: Validation = option(help="commands and tests that must fail before and pass after the fix")
     agent: AgentSettings = option(AgentSettings(), help="restrictions on the agent")

@@ -6,15 +6,15 @@ import os
 import re
 from collections.abc import Sequence
 
-_NAMED = 5  # names listed in a message
-_LONGEST = 200  # characters of a name
+_NAMED = 5  # maximum number of names in a message
+_LONGEST = 200  # maximum number of characters in a name
 
 # Control characters (C0, C1), changes to text direction, other line separators, lone surrogates.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
 def escape_control(text: str) -> str:
-    """Escape control characters, which could move the cursor, recolour or hide text, as ``\\uNNNN``; keeps \\n and \\t.
+    """Escape control characters (except \\n and \\t), which could move the cursor or hide text, as ``\\uNNNN``.
 
     The result is equivalent inside a JSON document.
     """
@@ -43,6 +43,6 @@ def name_some(names: Sequence[str]) -> str:
 
 
 def short_name(name: str) -> str:
-    """A shortened path: paths, and messages with paths, may have 65,000 characters."""
+    """A path or message, shortened if it is long: some have 65,000 characters."""
     shown = printable(name)
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."

@@ -73,7 +73,7 @@ BROKEN = {
     ),
     "no summary": (
         GOOD.replace('summary="', 'summary=None and "'),
-        "the summary of agent 'greeter' is not a string: None",
+        "the summary of agent 'greeter' must be a string, not None",
     ),
     "a command and not where it is": (
         """
@@ -81,7 +81,7 @@ BROKEN = {
         @hookimpl
         def agentbench_register_commands(register): register("hello", print, summary="x")
         """,
-        "command 'hello' is not the path to a click command ('package.module:command'): <built-in function print>",
+        "the target of command 'hello' must be 'package.module:command', not <built-in function print>",
     ),
     "a command below a group that is none": (
         """
@@ -105,7 +105,7 @@ BROKEN = {
         @hookimpl
         def agentbench_register_variants(register): register("mine", "mine.yaml", summary="x")
         """,
-        "variant 'mine' is not a mapping of settings: 'mine.yaml'",
+        "the settings of variant 'mine' must be a mapping, not 'mine.yaml'",
     ),
     "hook that raises": (
         """
@@ -116,7 +116,7 @@ BROKEN = {
         "ValueError: no luck",
     ),
     "bad name": (GOOD.replace('"greeter"', '"Greeter!"'), "'Greeter!' is not a valid name for an agent"),
-    "options of another kind": (GOOD.replace("Options, summary", "dict, summary"), "are not an attrs class"),
+    "options of another kind": (GOOD.replace("Options, summary", "dict, summary"), "must be an attrs class"),
     "option without help": (
         GOOD.replace('option("hello", help="what to say")', '"hello"'),
         "option 'word' of agent 'greeter' has no help",

@@ -91,7 +91,7 @@ def test_money_is_never_overshot() -> None:
     waiting.join(60)
     assert not waiting.is_alive()
     budget.settle(most, tokens=0, cost_usd=0.3)
-    with pytest.raises(BudgetExceeded, match=r"0\.600000 of 1 USD are spent, and the next call may cost 0\.600000"):
+    with pytest.raises(BudgetExceeded, match=r"0\.600000 of 1 USD is spent, and the next call may cost 0\.600000"):
         budget.reserve(most)
 
 

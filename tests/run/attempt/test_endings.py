@@ -389,7 +389,7 @@ ONE = "checks/test_adding.py::test_one"
             NEEDS.format(module="sys", name="add"),
             {"passing_command": "MODE=all surely-not-there && true"},
             "SETUP_FAILED",
-            "the passing command could not be started",
+            "the passing command cannot be started",
             id="no passing command",
         ),
         pytest.param(
