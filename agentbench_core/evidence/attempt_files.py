@@ -35,7 +35,7 @@ class AttemptFiles:
         directory.mkdir(parents=True)
 
     def close(self) -> None:
-        """Refuse further writes: late ones would contradict the record."""
+        """Refuse further writes, which would contradict the record."""
         self._closed = True
 
     def write(self, name: str, data: bytes | str, *, executable: bool = False) -> None:
@@ -66,7 +66,7 @@ class AttemptFiles:
                 file.write(line)
 
     def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool = False) -> None:
-        """Write both streams of a phase, shortened; with ``full`` also everything that the sandbox retained."""
+        """Write both streams of a phase, shortened; with ``full``, also write everything that the sandbox retained."""
         for stream, output in (("stdout", stdout), ("stderr", stderr)):
             self.write(layout.log_path(phase, stream), layout.shorten(output.text))
             if full:
@@ -74,7 +74,7 @@ class AttemptFiles:
 
     @contextlib.contextmanager
     def _disk(self) -> Iterator[None]:
-        """Stop the run on a disk error: no agent caused it, and the next write would fail too."""
+        """Stop the run on a disk error, since no agent caused it and the next write would also fail."""
         if self._closed:
             raise Interrupted("the attempt has ended")
         try:
@@ -104,7 +104,7 @@ def write_refused(directory: Path, error: OSError | None) -> RunStoppedError:
         )
     return RunStoppedError(
         f"cannot write to {directory}: {error.strerror or error}",
-        remedy="Recorded attempts are safe. Free disk space or make it writable, then run: agentbench run --resume "
+        remedy="Recorded attempts are safe. Free disk space, or make it writable, and run: agentbench run --resume "
         + shlex.quote(str(directory)),
     )
 

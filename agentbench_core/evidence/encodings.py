@@ -3,10 +3,10 @@
 A value has *encodings*: itself, reversed, in hex, in base64 at each of the three offsets that it can have within a
 longer encoded text. A text has *views*: as it is; with line breaks removed and escapes resolved; the same without the
 sign and the blanks that a diff or indentation adds after a line break; and without all signs there, for diffs of
-diffs. Every encoding is searched in every view, so that escapes of any depth (JSON, ``\\uXXXX``, ``%XX``, ``\\xXX``)
-and wrapped lines need no separate encodings.
+diffs. All views are searched for all encodings, so that escapes of any depth (JSON, ``\\uXXXX``, ``%XX``, ``\\xXX``) and
+wrapped lines need no separate encodings.
 
-Where text was omitted, and at both ends of a long text, parts of an encoding are found too.
+Where text was omitted, and at both ends of a long text, parts of an encoding are also found.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import ahocorasick_rs
 import attrs
 
 SHORTEST = 6
-"""Characters; shorter values, or parts of one, would match ordinary words."""
+"""Minimum number of characters; shorter values, or parts of values, would match ordinary words."""
 
 _WRAPPABLE = 12  # bytes; a shorter encoding broken over lines is probably ordinary text
 _LONG = 200  # bytes; longer texts may be cut at their ends, names and words are not
@@ -77,7 +77,7 @@ class SecretFinder:
     """Searches for many values at once, in linear time."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
-        """Take values by name."""
+        """Take the values to find, each with its name."""
         plain = {form: name for value, name in values.items() for form in encodings(value)}
         # In a view, the value's own backslashes are removed, with or without what they seem to escape.
         bare = {form.replace(b"\\", b""): name for form, name in plain.items()}
@@ -133,7 +133,7 @@ class _Forms:
 
 
 def _cuts(text: bytes) -> tuple[list[int], list[int]]:
-    """The positions where text was omitted; an escape cut in half counts as omitted too."""
+    """The positions where text was omitted; an escape that is cut in half also counts as omitted."""
     cuts = [match.span() for match in _CUT.finditer(text)] if b"..." in text else []
     if len(text) >= _LONG:
         cuts = [(0, 0), *cuts, (len(text), len(text))]

@@ -1,6 +1,6 @@
-"""Crash-safe files of JSON lines: numbered, with checksums, truncated to their last complete line.
+"""Crash-safe files of JSON lines: events have numbers and checksums, and incomplete last lines are removed.
 
-Every change to a run directory that a crash could leave half done comes after a :func:`checkpoint`.
+Every change to a run directory that a crash could leave half done is preceded by a :func:`checkpoint`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _BLOCK = 1 << 18
 
 
 def checkpoint(half: Callable[[], object] = lambda: None) -> None:
-    """Marks the next change to a run directory as one that a crash could leave half done; ``half`` would do half of it.
+    """Mark the next change to a run directory as one that a crash could leave half done; ``half`` does half of it.
 
-    Does nothing. Tests of crashes replace it: they count the checkpoints and kill the process at one of them.
+    Does nothing. Crash tests replace it with a function that kills the process at a chosen checkpoint.
     """
 
 
@@ -37,12 +37,12 @@ def json_line(value: object, indent: int | None = None) -> bytes:
 
 
 def add_checksum(value: dict[str, Any]) -> bytes:
-    """A line with its own checksum appended (CRC-32, as in zip files): it detects damage, not forgery."""
+    """A value as a line that ends with its checksum (CRC-32, as in zip files), to detect damage but not forgery."""
     return _sealed(json_line(value)[:-1])
 
 
 def event_line(seq: int, attempt_id: str | None, type_: str, fields: bytes, at: str = "") -> bytes:
-    """The complete line of an event whose fields are already JSON: the part that must run in order."""
+    """The complete line of an event whose fields are already JSON. Only this step must run in order."""
     head = json_line(envelope(seq, attempt_id, type_, at))[:-2]
     return _sealed(head + (b"}" if fields == b"{}" else b"," + fields[1:]))
 
@@ -72,9 +72,9 @@ def lines(path: Path, *, sealed: bool, type_: str = "") -> Iterator[tuple[str, d
 
 
 def raw_lines(path: Path, *, containing: bytes = b"\n") -> Iterator[tuple[str, bytes]]:
-    """Each complete line without its newline, with its position; only those that contain a given text, if any.
+    """Each complete line without its newline, with its position; with ``containing``, only lines that contain it.
 
-    The text is searched in large pieces of the file, so that skipping a line costs almost nothing.
+    The file is searched in large pieces, so that skipping a line costs almost nothing.
     """
     if not path.is_file():
         return
@@ -131,7 +131,7 @@ def damaged(where: str, why: object) -> InputError:
 
 
 def partial_line(path: Path) -> bytes:
-    """The bytes after the last newline: an incomplete line of a writer that died."""
+    """The bytes after the last newline: an incomplete line left by a writer that died."""
     if not path.is_file():
         return b""
     with path.open("rb") as file:
@@ -150,7 +150,7 @@ def partial_line(path: Path) -> bytes:
 
 
 def cut_partial_line(path: Path) -> int:
-    """Remove an incomplete last line; returns its length in bytes."""
+    """Remove an incomplete last line, and return its length in bytes."""
     size = len(partial_line(path))
     if size:
         with path.open("r+b") as file:
@@ -171,7 +171,7 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def replace_durably(part: Path, path: Path) -> None:
-    """Replace a file by a finished one, with content and name on disk."""
+    """Replace a file with a finished one, and sync its content and name to disk."""
     with part.open("rb") as file:
         os.fsync(file.fileno())
     checkpoint()
@@ -180,7 +180,7 @@ def replace_durably(part: Path, path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Sync a directory: without this, a power loss may undo a rename."""
+    """Sync a directory; otherwise, a power loss may undo a rename."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

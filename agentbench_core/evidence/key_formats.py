@@ -1,8 +1,8 @@
 """Find keys of well-known formats, which a repository may contain.
 
-The rules are those of detect-secrets for tokens with a fixed prefix, and a few for formats that it lacks. Only tests
-import the library: importing it took almost a third of the start time of a run. No rule uses entropy or the shape of
-an assignment: such rules mostly give false positives, for example digests.
+The rules for tokens with a fixed prefix come from detect-secrets; a few cover formats that it lacks. Only tests import
+that library, since importing it takes almost a third of a run's start time. No rule uses entropy, or the names in
+assignments alone: such rules mostly give false positives, for example for digests.
 """
 
 from __future__ import annotations

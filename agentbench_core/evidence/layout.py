@@ -13,7 +13,7 @@ LOCK = ".lock"
 
 CONVERSATION = "agent/conversation.jsonl"
 TOOL_CALLS = "agent/tool_calls.jsonl"
-"""Relative to the task's directory, like those below."""
+"""Paths relative to the attempt's directory, like those of logs and diffs below."""
 
 LOG_LINES = 1000
 """Number of lines kept at the beginning and at the end of a log."""
@@ -27,22 +27,22 @@ def run_directory_name(started: datetime.datetime, suite: str, variant: str, mod
 
 
 def task_directory(task_id: str, repeat: int) -> str:
-    """Directory of an attempt, relative to the run's; repeats after the first have a number."""
+    """Directory of an attempt, relative to the run directory; repeats after the first have a number."""
     return f"tasks/{task_id}" if repeat == 1 else f"tasks/{task_id}@{repeat}"
 
 
 def superseded_directory(attempt_id: str) -> str:
-    """Archive directory of a retried attempt, relative to the run's."""
+    """Archive directory of a retried attempt, relative to the run directory."""
     return f"superseded/{attempt_id}"
 
 
 def log_path(phase: str, stream: str) -> str:
-    """Log of a phase (``setup``, ``failing``, ``passing``), relative to the task's directory."""
+    """Log of a phase (``setup``, ``failing``, ``passing``), relative to the attempt's directory."""
     return f"logs/{phase}_{stream}.txt"
 
 
 def step_diff(step: int) -> str:
-    """Diff of one step, relative to the task's directory."""
+    """Diff of one step, relative to the attempt's directory."""
     return f"diffs/step_{step:04d}.patch"
 
 

@@ -22,7 +22,7 @@ from agentbench_core.values.row import AttemptRow
 
 @attrs.frozen
 class RunDirectory:
-    """A run directory, for reading. Implements the contract ``RunView``."""
+    """A run directory, for reading. Implements the ``RunView`` contract."""
 
     directory: Path
     manifest: RunManifest
@@ -40,7 +40,7 @@ class RunDirectory:
         return (row for row, counts in self.all_rows() if counts)
 
     def all_rows(self) -> Iterator[tuple[AttemptRow, bool]]:
-        """Every such record, and whether it is a result: records of retried attempts are not."""
+        """Every record in the same form, and whether it is a result: records of retried attempts are not."""
         read = verification.decoder(AttemptRow)
         for line, counts in verification.current_lines(self.directory):
             row = read(line)
@@ -68,7 +68,7 @@ class RunDirectory:
         return requests(self.conversation(task_id, repeat))
 
     def conversation(self, task_id: str, repeat: int) -> Iterator[ConversationEntry]:
-        """The same calls as recorded: only what was new in each."""
+        """The same calls as recorded, each with only what was new in it."""
         for where, value in self._lines_of(task_id, repeat, layout.CONVERSATION):
             yield load(value, ConversationEntry, where=where)
 
@@ -80,8 +80,8 @@ class RunDirectory:
     def file(self, task_id: str, repeat: int, name: str, at_most: int = 1 << 20) -> bytes | None:
         """A file of the last attempt at a task, by its path in the attempt's directory; ``None`` if it does not exist.
 
-        Only the beginning and the end of a file with more than ``at_most`` bytes. Links are only followed inside the
-        run directory, which may come from an untrusted source.
+        Returns only the beginning and the end of a file with more than ``at_most`` bytes. Links are only followed
+        inside the run directory, which may come from an untrusted source.
         """
         path = self._path(task_id, repeat, name)
         if path is None:
@@ -108,9 +108,9 @@ class RunDirectory:
         return path if inside else None
 
     def spent_usd(self) -> float:
-        """The cost of models so far: every exchange sent or about to be sent, including those of superseded attempts.
+        """The cost of models so far: all exchanges sent or about to be sent, including those of superseded attempts.
 
-        For an exchange with unknown cost, its reservation counts.
+        If the cost of an exchange is unknown, its reservation counts.
         """
         costs: dict[tuple[str, int, int], float] = {}
         for _, value in journal.lines(self.directory / layout.EVENTS, sealed=True, type_="llm_"):
@@ -122,11 +122,11 @@ class RunDirectory:
         return sum(costs.values())
 
     def unverified_records(self) -> int:
-        """Number of records without an event of the run: they may have been edited."""
+        """Number of records that no event of the run confirms; they may have been edited."""
         return verification.without_evidence(self.directory)
 
     def status(self) -> str:
-        """The status of ``run_finished``, or ``unfinished`` after a crash and while it runs."""
+        """The status of ``run_finished``, or ``unfinished`` after a crash and during the run."""
         return verification.status(self.directory)
 
     def _ends(self) -> Iterator[dict[str, Any]]:
@@ -137,9 +137,9 @@ class RunDirectory:
 def open_run(directory: Path) -> RunDirectory:
     """Open a run directory by its path, as a :class:`RunView`.
 
-    ``run.json`` is compared with its copy in the events, except for older runs, which have none.
+    ``run.json`` is compared with its copy in the events, except in older runs, whose events have no copy.
 
-    Raises InputError if it is not a run directory, has a newer schema, or its ``run.json`` was edited.
+    Raises InputError if it is not a run directory, has another schema version, or its ``run.json`` was edited.
     """
     path, shown = directory / layout.MANIFEST, None
     try:

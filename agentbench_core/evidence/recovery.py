@@ -59,7 +59,7 @@ class Recovery:
 def recover(directory: Path) -> Recovery:
     """Recover from a crash: remove incomplete lines, and add records whose event is on disk but whose line is not.
 
-    Raises InputError if something else is damaged, OSError on a disk error.
+    Raises InputError if something else is damaged, and OSError on a disk error.
     """
     notes = []
     for name in (layout.EVENTS, layout.ATTEMPTS):
@@ -69,7 +69,7 @@ def recover(directory: Path) -> Recovery:
             notes.append(f"{name}: dropped an incomplete last line of {size} bytes")
     last_seq, finished = 0, {}
     for _, value in journal.lines(directory / layout.EVENTS, sealed=True):
-        if value["seq"] != last_seq + 1:  # not an error: `rebuild` leaves gaps too
+        if value["seq"] != last_seq + 1:  # not an error: `rebuild` also leaves gaps
             notes.append(f"{layout.EVENTS}: events between {last_seq} and {value['seq']} are missing")
         last_seq = value["seq"]
         if value["type"] == _FINISHED:
@@ -80,7 +80,7 @@ def recover(directory: Path) -> Recovery:
     if missing:
         data = attempts.read_bytes() if attempts.exists() else b""
         journal.replace(attempts, data + b"".join(map(journal.json_line, missing)))
-        notes.append(f"{layout.ATTEMPTS}: added {len(missing)} records from {layout.EVENTS}")
+        notes.append(f"{layout.ATTEMPTS}: records added from {layout.EVENTS}: {len(missing)}")
     return Recovery(last_seq=last_seq, notes=tuple(notes))
 
 
@@ -100,9 +100,9 @@ def manifests(directory: Path) -> Iterator[dict[str, Any]]:
 def restore_manifest(directory: Path) -> Sequence[str]:
     """Restore ``run.json`` from the events if it is missing, damaged or edited, and describe what was done.
 
-    The old file is saved, as by ``rebuild``. Does nothing if the events do not contain it.
+    The old file is saved, as by ``rebuild``. Does nothing if the events contain no copy of ``run.json``.
 
-    Raises InputError if another process is writing to it, OSError on a disk error.
+    Raises InputError if another process is writing to the directory, and OSError on a disk error.
     """
     shown, path, current = list(manifests(directory)), directory / layout.MANIFEST, None
     if not shown:
@@ -123,7 +123,7 @@ def rebuild(directory: Path) -> Sequence[str]:
     Damaged lines are skipped; a record whose event is damaged or missing stays in its place, and gets a new event. The
     old files are saved, with ``.before-rebuild`` and a number appended to their names.
 
-    Raises InputError if another process is writing to it, or there are no events; OSError on a disk error.
+    Raises InputError if another process is writing to the run or there are no events, and OSError on a disk error.
     """
     events, attempts = directory / layout.EVENTS, directory / layout.ATTEMPTS
     if not events.exists():
@@ -152,17 +152,17 @@ def rebuild(directory: Path) -> Sequence[str]:
             _replace_lines(events, itertools.chain(intact, new_events)) if bad_events or new_events else None,
             _replace_lines(attempts, map(journal.json_line, records)),
         ]
-    messages = [f"{layout.ATTEMPTS}: {len(records)} records, including superseded ones"]
+    messages = [f"{layout.ATTEMPTS}: records, including superseded ones: {len(records)}"]
     if not existed:
         messages.append(f"{layout.ATTEMPTS} was missing")
     elif not any((bad_events, bad_attempts, orphans, *replaced)):
         messages.append("no damage found")
     if bad_events:
-        messages.append(f"{layout.EVENTS}: skipped {bad_events} damaged or incomplete lines")
+        messages.append(f"{layout.EVENTS}: damaged or incomplete lines skipped: {bad_events}")
     if bad_attempts:
-        messages.append(f"{layout.ATTEMPTS}: {bad_attempts} damaged or incomplete lines removed")
+        messages.append(f"{layout.ATTEMPTS}: damaged or incomplete lines removed: {bad_attempts}")
     if orphans:
-        messages.append(f"{len(orphans)} records without an event were kept")
+        messages.append(f"records kept although they have no event: {len(orphans)}")
     return [*messages, *(f"old file: {path}" for path in replaced if path)]
 
 
@@ -193,7 +193,7 @@ def _rebuilt_event(seq: int, record: dict[str, Any]) -> bytes:
 
 
 def _replace_lines(path: Path, lines: Iterator[bytes]) -> Path | None:
-    """Replace the lines atomically; if the file differs, the old one is saved and its path returned."""
+    """Replace the lines of a file atomically. If they differ, save the old file, and return its path."""
     part = path.with_name(f"{path.name}.part")
     with part.open("wb") as file:
         file.writelines(lines)

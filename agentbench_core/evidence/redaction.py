@@ -1,6 +1,6 @@
 """Redact secrets in everything written to disk.
 
-A last line of defence, not a control: keys are never in sandboxes in the first place.
+A last line of defence, not a control, since keys never enter a sandbox in the first place.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Redactor:
         return b"".join([*retained, data[done:]]) if retained else data
 
     def clean_text(self, text: str) -> str:
-        """The same for text, including text that is not valid UTF-8."""
+        """Like :meth:`clean`, for text, including text that is not valid UTF-8."""
         if len(text) < SHORTEST and text.isascii():
             return text
         return self._clean_short(text) if len(text) <= _SHORT else self._clean_text(text)
@@ -73,8 +73,8 @@ class Redactor:
     def clean_value(self, value: Any) -> Any:
         """Plain data with every string redacted, and valid for JSON: numbers and our own words stay.
 
-        Keys are redacted too, unless they look like our own fields. Numbers and objects that JSON cannot represent
-        become strings: invalid values from agents and tools must not prevent a record.
+        Keys are also redacted, unless they look like our own fields. Numbers and objects that JSON cannot represent
+        become strings, so that invalid values from agents and tools do not prevent a record.
         """
         if isinstance(value, str):
             return value if value in self._ours else self.clean_text(value)

@@ -39,7 +39,7 @@ class _Line:
 
 
 class Store:
-    """A run directory that is being written. Thread-safe; close it to flush the rest."""
+    """A run directory that is being written. Thread-safe; close it to write pending lines."""
 
     def __init__(self, directory: Path, redactor: Redactor) -> None:
         """Create the directory, or recover it after a crash, and lock it until :meth:`close`.
@@ -61,7 +61,7 @@ class Store:
         self._order = threading.Lock()
         self._lines: list[_Line] = []
         self._wake: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        """Lines are waiting to be written; true if a thread waits for them."""
+        """Signals that lines are to be written; true if a thread waits for them."""
         self._seq = recovery.last_seq
         self._closed = False
         self._problem: OSError | None = None
@@ -71,7 +71,7 @@ class Store:
     def write_manifest(self, manifest: RunManifest) -> None:
         """Write ``run.json`` atomically, and the event that contains it.
 
-        The event comes first: after a crash in between, ``run.json`` still matches an event.
+        The event is written first, so that ``run.json`` still matches an event after a crash in between.
         """
         self.emit(ManifestWritten(manifest=manifest), durable=True)
         data = journal.json_line(self._redactor.clean_value(dump(manifest)), indent=2)
@@ -81,9 +81,9 @@ class Store:
             raise write_refused(self.directory, error) from None
 
     def emit(self, event: Event, attempt_id: str | None = None, *, durable: bool = False) -> None:
-        """Append an event; with ``durable`` return only when it is on disk.
+        """Append an event. With ``durable``, return only when it is on disk.
 
-        Raises RunStoppedError after a disk error: nothing that cannot be recorded should continue.
+        Raises RunStoppedError after a disk error, since nothing may continue without being recorded.
         """
         on_disk: Future[None] | None = Future() if durable else None
         fields = self._fields(event)
@@ -93,7 +93,7 @@ class Store:
             on_disk.result()
 
     def record(self, record: AttemptRecord, explanation: str) -> None:
-        """Append an attempt's record, first as an event; returns when both are on disk."""
+        """Append an attempt's record, first as an event, and return when both are on disk."""
         as_event: Future[None] = Future()
         as_line: Future[None] = Future()
         fields = self._fields(TaskFinished(record=record, explanation=explanation))
@@ -105,7 +105,7 @@ class Store:
         as_line.result()
 
     def attempt_files(self, task_id: str, repeat: int) -> AttemptFiles:
-        """The directory for one attempt. Raises RunStoppedError if it cannot be created."""
+        """Create the directory of one attempt. Raises RunStoppedError if it cannot be created."""
         try:
             return AttemptFiles(
                 self.directory / layout.task_directory(task_id, repeat), self._redactor, self._fail_permanently
@@ -114,7 +114,7 @@ class Store:
             raise write_refused(self.directory, error) from None
 
     def clean_file(self, path: Path) -> None:
-        """Redact secrets in a file in the directory that was not written by this store. Raises OSError."""
+        """Redact secrets in a file in the directory that this store did not write. Raises OSError if that fails."""
         resolved = path.resolve(strict=True)
         own = {layout.MANIFEST, layout.ATTEMPTS, layout.EVENTS}  # already redacted, and checksummed
         if not resolved.is_relative_to(self.directory.resolve()) or resolved.name in own or not resolved.is_file():
@@ -197,7 +197,7 @@ class Store:
         file.flush()
 
     def _next_lines(self) -> tuple[list[_Line], bool]:
-        """Pending lines, and whether the writer should end: one sync serves many attempts."""
+        """Pending lines, and whether the writer should end. One sync can serve many attempts."""
         urgent = self._wake.get()
         with contextlib.suppress(queue.Empty):
             while not urgent:
@@ -209,7 +209,7 @@ class Store:
             return lines, self._closed
 
     def _append(self, files: Mapping[str, IO[bytes]], lines: Sequence[_Line]) -> None:
-        """Events first: the event of a record is on disk before the record is written."""
+        """Write events first, so that the event of a record is on disk before the record is written."""
         try:
             if self._problem is not None:
                 raise self._problem

@@ -34,7 +34,7 @@ _ENVELOPE = 256
 
 
 def decoder(cls: type[T]) -> Callable[[Line], T]:
-    """Decodes a line into a msgspec class. Raises InputError for a damaged line."""
+    """A function that decodes a line into a msgspec class, and raises InputError for a damaged line."""
     decode = msgspec.json.Decoder(cls).decode
 
     def decoded(line: Line) -> T:
@@ -65,7 +65,7 @@ def current_lines(directory: Path) -> Iterator[tuple[Line, bool]]:
 def checked(directory: Path) -> Iterator[Line]:
     """Every line, each compared with the event that contains it. Raises InputError if one differs.
 
-    For an unfinished run, followed by the records that are only in its events.
+    In an unfinished run, the records that are only in its events follow.
     """
     yield from _checked(directory, *_only_in_events(directory))
 
@@ -85,11 +85,11 @@ def _checked(directory: Path, written: int | None, more: Sequence[Line]) -> Iter
     if missing and status(directory) != UNFINISHED:
         missing -= {_key(line).attempt_id for line in journal.raw_lines(attempts)}  # may have been written since
         if missing:
-            raise journal.damaged(str(attempts), f"{len(missing)} records are missing")
+            raise journal.damaged(str(attempts), f"it lacks {len(missing)} of the records in {layout.EVENTS}")
 
 
 def _every(directory: Path, written: int | None, more: Sequence[Line]) -> Iterator[Line]:
-    """The first lines of ``attempts.jsonl``, all for ``None``, and the records after them."""
+    """The first ``written`` lines of ``attempts.jsonl`` (all for ``None``), then ``more``."""
     yield from itertools.islice(journal.raw_lines(directory / layout.ATTEMPTS), written)
     yield from more
 
@@ -97,7 +97,7 @@ def _every(directory: Path, written: int | None, more: Sequence[Line]) -> Iterat
 def _only_in_events(directory: Path) -> tuple[int | None, Sequence[Line]]:
     """Number of lines of an unfinished run, and the records that are only in its events; ``None`` for other runs.
 
-    A process that died may not have written the line of a record, and lines can be removed: the event decides.
+    A process that died may not have written the line of a record, and lines can be removed, so the events decide.
     """
     events = directory / layout.EVENTS
     if not events.exists() or status(directory) != UNFINISHED:
@@ -120,7 +120,7 @@ class _Ends:
         self._passed: dict[str, bytes] = {}
         """Digests of records that came before the requested one, by attempt: empty while the orders agree."""
         self._over = False
-        """The whole stream was read, and ``_passed`` has all."""
+        """Whether the whole stream was read, so that ``_passed`` has all records."""
 
     def contains(self, line: Line) -> bool:
         """Whether an event contains exactly that record."""
@@ -141,7 +141,7 @@ class _Ends:
         return self._matches(line)
 
     def unmatched(self) -> set[str]:
-        """The attempts whose records were not requested so far."""
+        """The attempts whose records have not been requested so far."""
         for where, event in self._lines:
             self._pass(where, _unsealed(where, event))
         return set(self._passed)
@@ -162,7 +162,7 @@ class _Ends:
 def without_evidence(directory: Path) -> int:
     """Number of records without an event of the run itself.
 
-    ``runs rebuild`` created their events, or only the records were kept: nothing confirms them.
+    ``runs rebuild`` created their events, or only the records were kept, so nothing confirms them.
     """
     if not (directory / layout.EVENTS).exists():
         return sum(1 for _ in journal.raw_lines(directory / layout.ATTEMPTS))

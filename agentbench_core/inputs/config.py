@@ -1,6 +1,6 @@
-"""Settings: ordered layers in, one value with the origin of each setting out.
+"""Resolve settings: merge ordered layers into one value, and keep the origin of each setting.
 
-Files and flags are the same kind of layer. A later layer wins, leaf by leaf; selecting another component
+Files and flags are both layers. A later layer wins, setting by setting; selecting another component
 (``agent``, ``llm``, ``sandbox``, ``scorer``) drops the options that earlier layers set for the old one.
 """
 
@@ -25,7 +25,7 @@ class Choice:
     """A component selected by name, with options; an empty name selects none."""
 
     name: str = ""  #: name of the component; empty: none
-    options: Mapping[str, Any] = attrs.field(factory=dict)  #: the options that a layer sets
+    options: Mapping[str, Any] = attrs.field(factory=dict)  #: options of the component
 
 
 @attrs.frozen(kw_only=True)
@@ -33,8 +33,8 @@ class ModelSettings:
     """The model and its sampling parameters."""
 
     name: str = option("", help="name used by the provider")
-    temperature: float | None = option(None, help="not sent when null", minimum=0)
-    top_p: float | None = option(None, help="not sent when null", minimum=0)
+    temperature: float | None = option(None, help="sampling temperature; not sent if null", minimum=0)
+    top_p: float | None = option(None, help="nucleus sampling; not sent if null", minimum=0)
     max_tokens: int = option(2048, help="maximum tokens of one completion", minimum=1)
     context_tokens: int | None = option(
         None, help="context window in tokens, if the provider does not report it", minimum=1
@@ -43,13 +43,13 @@ class ModelSettings:
 
 @attrs.frozen(kw_only=True)
 class LimitSettings:
-    """Limits of every attempt; they override the task's."""
+    """Limits of every attempt; they override those of the task."""
 
-    max_steps: int | None = option(None, help="tool calls", minimum=1)
-    timeout_sec: float | None = option(None, help="total for the agent and scoring phases", minimum=1, maximum=604_800)
-    tool_timeout_sec: float | None = option(None, help="one tool call", minimum=1, maximum=604_800)
-    max_tokens: int | None = option(None, help="tokens of all model calls in an attempt", minimum=1)
-    max_cost_usd: float | None = option(None, help="US dollars for all model calls in an attempt", minimum=0)
+    max_steps: int | None = option(None, help="maximum number of tool calls", minimum=1)
+    timeout_sec: float | None = option(None, help="seconds for agent and scoring phases", minimum=1, maximum=604_800)
+    tool_timeout_sec: float | None = option(None, help="seconds for one tool call", minimum=1, maximum=604_800)
+    max_tokens: int | None = option(None, help="maximum tokens of all model calls in an attempt", minimum=1)
+    max_cost_usd: float | None = option(None, help="maximum US dollars for all model calls in an attempt", minimum=0)
 
 
 @attrs.frozen(kw_only=True)
@@ -59,8 +59,8 @@ class RunSettings:
     suite: str = option("custom-dev", help="suite to run")
     tasks: str = option("tasks", help="directory of suites")
     out: str = option("artifacts/runs", help="directory of run directories")
-    workers: int = option(2, help="attempts to run in parallel", minimum=1, maximum=1000)
-    repeats: int = option(1, help="attempts per task and variant", minimum=1)
+    workers: int = option(2, help="number of attempts to run in parallel", minimum=1, maximum=1000)
+    repeats: int = option(1, help="number of attempts per task and variant", minimum=1)
     max_cost_usd: float | None = option(None, help="maximum cost of each run in US dollars", minimum=0)
     preflight_sec: float = option(120.0, help="seconds allowed for the preflight of sandbox and model", minimum=1)
     min_free_mb: int = option(200, help="free disk space in MB below which a run pauses", minimum=0)
@@ -76,9 +76,9 @@ class Settings:
     sandbox: Choice = Choice(name="local")  #: the sandbox
     scorer: Choice = Choice(name="tests")  #: the scorer
     model: ModelSettings = ModelSettings()  #: the model and its sampling parameters
-    limits: LimitSettings = LimitSettings()  #: limits of every attempt; they override the task's
-    tools: tuple[str, ...] = ("apply_patch", "list_files", "read_file", "run", "search")  #: tool names, for agents
-    tool: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)  #: tool options, by name
+    limits: LimitSettings = LimitSettings()  #: limits of every attempt; they override those of the task
+    tools: tuple[str, ...] = ("apply_patch", "list_files", "read_file", "run", "search")  #: names of the tools
+    tool: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)  #: options of tools, by name
     auditors: tuple[str, ...] = ()  #: names of the auditors
     auditor: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)  #: options of auditors, by name
     reporters: tuple[str, ...] = ("console",)  #: names of the reporters
@@ -114,11 +114,11 @@ def layer(origin: str, values: object, *, sections: Iterable[str] = ()) -> Layer
 
     Args:
         origin: the file or flag, for messages and for ``config show``.
-        values: nested mappings; ``agent: NAME`` is short for ``agent: {name: NAME}``; the same for ``model``.
+        values: nested mappings; ``agent: NAME`` is short for ``agent: {name: NAME}``, and so on.
         sections: the allowed sections; all if empty.
 
     Raises:
-        InputError: unknown section or key, or a value of the wrong type.
+        InputError: a section or key is unknown, or a value has the wrong type.
     """
     if not isinstance(values, Mapping):
         raise InputError(f"{origin}: expected a mapping of settings, found {values!r}")
@@ -154,7 +154,7 @@ def assignment(text: str) -> Layer:
 
 
 def recorded(origin: str, leaves: Mapping[str, Setting]) -> Layer:
-    """The layer of settings returned by an earlier :func:`resolve`."""
+    """The layer for settings that an earlier :func:`resolve` returned."""
     return layer(origin, _nested({tuple(key.split(".", 2)): leaf.value for key, leaf in leaves.items()}, origin))
 
 
@@ -201,7 +201,7 @@ def _defaults() -> dict[str, Any]:
 
 
 def _flatten(values: Mapping[str, Any], prefix: _Key = ()) -> Iterable[tuple[_Key, Any]]:
-    """Leaves by key: settings, and options of components of any type. An empty section has none."""
+    """Leaves by key: settings, and options of components of any type. An empty section has no leaves."""
     for key, value in values.items():
         depth = 2 if (prefix or (key,))[0] in _LISTS.values() else 1
         if isinstance(value, Mapping) and len(prefix) < depth:

@@ -71,7 +71,7 @@ _StrictLoader.yaml_implicit_resolvers = {
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """A YAML document as plain data. Raises InputError with line and column."""
+    """A YAML document as plain data. Raises InputError, with line and column, if it is invalid."""
     if len(text) > _LARGEST:
         raise InputError(f"{where}: larger than {_LARGEST} bytes")
     try:
@@ -127,7 +127,7 @@ def near(path: Path) -> str:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file atomically; a replaced file keeps its mode. Raises InputError."""
+    """Write a file atomically; a replaced file keeps its mode. Raises InputError if that fails."""
     try:
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)

@@ -22,7 +22,7 @@ from agentbench_core.schema import FieldValueError, option
 FLAKES_FILE = "flakes.yaml"  #: name of the file in the directory of a suite
 
 _DATE = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
-_NAMED = 5  # tasks listed in one note
+_NAMED = 5  # maximum number of tasks listed in one note
 
 
 @attrs.frozen(kw_only=True)
@@ -67,12 +67,12 @@ class Measured:
 
 @attrs.frozen(kw_only=True)
 class TaskFlakes:
-    """A task: its measurements, and manual decisions."""
+    """A task's measurements, and manual decisions about it."""
 
     quarantined: bool = option(False, help="true: manual quarantine in every sandbox; requires a `reason`")
-    reason: str = option("", help="reason of the quarantine")
+    reason: str = option("", help="reason for the quarantine")
     digest: str = option("", help="for a manual quarantine: the task digest for which it is valid")
-    expires: str = option("", help="for a manual quarantine: its last valid day", pattern=f"(?:{_DATE})?")
+    expires: str = option("", help="for a manual quarantine: the last day of its validity", pattern=f"(?:{_DATE})?")
     measured: Mapping[str, Measured] = option(attrs.Factory(dict), help="measurements by sandbox name")
 
     def __attrs_post_init__(self) -> None:
@@ -82,7 +82,7 @@ class TaskFlakes:
 
 @attrs.frozen(kw_only=True)
 class Flakes:
-    """The whole file."""
+    """The contents of ``flakes.yaml``."""
 
     quarantine_above: float = option(
         0.02, help="a task is quarantined in a sandbox where its `rate` is above this", minimum=0, maximum=1
@@ -98,15 +98,15 @@ class Quarantine:
     """The quarantine of some tasks as of today."""
 
     reasons: Mapping[str, str]
-    """The reason of each quarantined task, by id."""
+    """The reason for each quarantined task, by id."""
     flaky: Mapping[str, str]
-    """The measured flakes of each task that has any, quarantined or not, by id."""
+    """The measured flakes of each flaky task, quarantined or not, by id."""
     notes: tuple[str, ...]
     """Outdated entries, one sentence per file."""
 
 
 def read_flakes(suite: Path) -> Flakes:
-    """The file of a suite's directory, empty if there is none. Raises InputError listing every problem."""
+    """The contents of a suite's file; empty if there is none. Raises InputError listing every problem."""
     path = suite / FLAKES_FILE
     if not os.path.lexists(path):
         return Flakes()
@@ -180,7 +180,7 @@ def rate_text(events: int, of: int) -> str:
 
 
 def wilson(events: int, of: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a rate, from ``events`` among ``of`` independent checks; within 0 to 1.
+    """Wilson's score interval for a rate, from ``events`` among ``of`` independent checks; within 0 to 1.
 
     With ``p = events / of``, ``n = of`` and ``z`` the normal quantile of ``(1 + confidence) / 2``::
 
@@ -191,7 +191,7 @@ def wilson(events: int, of: int, confidence: float = 0.95) -> tuple[float, float
     Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927) 209.
 
     Raises:
-        ValueError: ``events`` is not within 0 to ``of``, or ``confidence`` not between 0 and 1.
+        ValueError: ``events`` is not within 0 to ``of``, or ``confidence`` is not between 0 and 1.
     """
     if not 0 <= events <= of:
         raise ValueError(f"no interval for {events} of {of}")

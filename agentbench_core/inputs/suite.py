@@ -130,7 +130,7 @@ def _inside(task_file: Path, field: str, name: str) -> Path:
 
 
 def _read_hidden(task_file: Path, name: str) -> tuple[HiddenFile, ...]:
-    """The hidden tests. Raises InputError if there are none: then any change would pass them."""
+    """The hidden tests; empty if the task has none. Raises InputError if their directory is missing or empty."""
     if not name:
         return ()
     where = f"{task_file}: validation.files"
@@ -171,7 +171,7 @@ def _read_oracle(task_file: Path, oracle: Oracle) -> tuple[ToolCall, ...]:
 
 
 def _digest(spec: TaskSpec, hidden: Sequence[HiddenFile]) -> str:
-    """Digest of everything that can affect a result: excludes the repository's location and the reference solution."""
+    """Digest of everything that can affect a result: not the repository's location or the reference solution."""
     plain = dump(spec)
     for irrelevant in ("tags", "oracle", "artifacts"):
         del plain[irrelevant]
@@ -181,10 +181,10 @@ def _digest(spec: TaskSpec, hidden: Sequence[HiddenFile]) -> str:
 
 
 def protected_paths(task: TaskSpec) -> Callable[[str], bool]:
-    """The paths that agents must not change: the task's globs, and the test files it names.
+    """A test for paths that agents must not change: those that match the task's globs, and the test files it names.
 
-    Includes everything in the directory of hidden tests: otherwise an agent could add a ``conftest.py`` or a module
-    that the hidden tests import.
+    They include everything in the directory of hidden tests, where an agent could otherwise add a ``conftest.py`` or a
+    module that the hidden tests import.
     """
     hidden = (f"/{task.validation.files.strip('/')}",) if task.validation.files else ()
     is_match = path_matcher((*task.validation.protected_globs, *hidden))
@@ -193,7 +193,7 @@ def protected_paths(task: TaskSpec) -> Callable[[str], bool]:
 
 
 def editable_paths(task: TaskSpec) -> Callable[[str], bool]:
-    """The paths that the agent may edit."""
+    """A test for paths that the agent may edit."""
     if not task.agent.allow_file_write:
         return path_matcher(())
     return path_matcher(task.agent.editable_globs or ("**",))

@@ -14,7 +14,7 @@ from agentbench_core.inputs.config import Layer, Resolved, layer, resolve
 from agentbench_core.inputs.documents import read_yaml
 
 SECTIONS = ("agent", "llm", "sandbox", "model", "limits", "tools", "tool")
-"""Sections that a variant may set: what is compared, and the sandbox it needs; not the number of repeats."""
+"""Sections that a variant may set: settings to compare, and the sandbox it needs, but not ``run``."""
 
 DIRECTORY = Path("configs/variants")
 
@@ -29,7 +29,7 @@ def variant_files(directory: Path = DIRECTORY) -> Mapping[str, Path]:
 
 
 def find_variant(name: str, shipped: Mapping[str, Mapping[str, Any]], directory: Path = DIRECTORY) -> tuple[str, Layer]:
-    """The variant of that name, or of the file with that path, with its name.
+    """The name and the layer of a variant, found by its name or by the path of its file.
 
     Args:
         name: a name, or a path that ends in ``.yaml``.
@@ -62,16 +62,16 @@ def find_variant(name: str, shipped: Mapping[str, Mapping[str, Any]], directory:
 
 @attrs.frozen(kw_only=True)
 class Presets:
-    """The contents of the file: settings by model name."""
+    """The contents of ``configs/models.yaml``: settings by model name."""
 
     version: str
     models: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     default: str = ""
-    """The preset for agents that need a model if no model is set; empty for none."""
+    """The preset to use if an agent needs a model and none is set; may be empty."""
 
 
 def read_presets(path: Path = PRESETS_FILE) -> Presets:
-    """The presets of a file; empty if there is no file. Raises InputError."""
+    """The presets of a file; empty if there is no file. Raises InputError if it is invalid."""
     if not path.exists():
         return Presets(version="none")
     presets = load(read_yaml(path), Presets, where=str(path))
@@ -93,8 +93,8 @@ def with_preset(layers: Sequence[Layer], presets: Presets, path: Path = PRESETS_
     """``layers`` on top of the preset that matches the model's name, if there is one.
 
     A preset may set another name, which the provider uses. The origin of a setting contains the file, its version and
-    the preset. Raises InputError, including if a preset has llm options but no llm name: they would apply to any llm
-    and be dropped when another is selected.
+    the preset. Raises InputError if the preset is invalid, or has llm options but no llm name: such options would apply
+    to any llm, and be dropped when another is selected.
     """
     named = resolve(layers).settings.model.name
     result = presets.models.get(named)

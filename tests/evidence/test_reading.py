@@ -113,7 +113,7 @@ def test_a_line_that_stands_there_twice(tmp_path: Path) -> None:
     assert len(list(run.every_record())) == 6
     assert [record.task_id for record in run.records()] == ["b", "d", "a", "c"]
     attempts.write_bytes(b"".join([*lines[1:], lines[1]]))
-    with pytest.raises(InputError, match="1 records are missing"):
+    with pytest.raises(InputError, match="it lacks 1 of the records"):
         list(run.records())
 
 
@@ -136,7 +136,7 @@ def _without_the_second(lines: list[str]) -> list[str]:
 
 DAMAGES: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "a forged verdict": (lambda lines: [*map(_swapped, lines)], r":2 is damaged: it differs from the record in events"),
-    "a line that is not there": (_without_the_second, r"damaged: 1 records are missing"),
+    "a line that is not there": (_without_the_second, r"damaged: it lacks 1 of the records in events.jsonl"),
     "a line too many": (
         lambda lines: [*lines, lines[0].replace("-a-1", "-x-1")],
         r":4 is damaged: it differs from the record",

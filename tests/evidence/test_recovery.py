@@ -49,7 +49,7 @@ def test_records_are_rebuilt_from_events_alone(make_task: Any, agentbench: Any, 
     done = agentbench("runs", "rebuild", str(directory))
     assert (done.code, done.out) == (
         0,
-        "attempts.jsonl: 6 records, including superseded ones\nattempts.jsonl was missing\n",
+        "attempts.jsonl: records, including superseded ones: 6\nattempts.jsonl was missing\n",
     )
     assert attempts.read_bytes() == whole
     assert "no damage found" in agentbench("runs", "rebuild", str(directory)).out
@@ -82,7 +82,7 @@ def test_a_record_whose_event_is_on_disk_is_not_lost(run: Path, left: str) -> No
     attempts.write_text("".join(whole[:-1]) + left)
     store = Store(run, Redactor({}))
     store.close()
-    assert store.recovery[-1] == "attempts.jsonl: added 1 records from events.jsonl"
+    assert store.recovery[-1] == "attempts.jsonl: records added from events.jsonl: 1"
     assert lines(attempts) == whole
 
 
@@ -115,7 +115,7 @@ def test_a_record_that_is_gone_is_told(run: Path, agentbench: Any) -> None:
     attempts.write_text("".join(whole[:-1]))
     refused = agentbench("runs", "show", str(run))
     assert refused.code == 2
-    assert "attempts.jsonl is damaged: 1 records are missing" in refused.err
+    assert "attempts.jsonl is damaged: it lacks 1 of the records in events.jsonl" in refused.err
     agentbench("runs", "rebuild", str(run))
     assert lines(attempts) == whole
     events = lines(run / "events.jsonl")
@@ -209,8 +209,8 @@ def test_a_damaged_event_costs_no_record(run: Path, agentbench: Any) -> None:
     assert damaged.code == 2
     assert f"events.jsonl:{at + 1} is damaged: its checksum does not match" in damaged.err
     done = agentbench("runs", "rebuild", str(run))
-    assert "events.jsonl: skipped 1 damaged or incomplete lines" in done.out
-    assert "1 records without an event were kept" in done.out
+    assert "events.jsonl: damaged or incomplete lines skipped: 1" in done.out
+    assert "records kept although they have no event: 1" in done.out
     assert lines(events)[:-1] == [*whole[:at], *whole[at + 1 :]]
     assert sorted(attempts.read_bytes().splitlines()) == sorted(records.splitlines())
     assert len(list(open_run(run).records())) == 3
