@@ -3,7 +3,7 @@
 A value has *encodings*: itself, reversed, in hex, in base64 at each of the three offsets that it can have within a
 longer encoded text. A text has *views*: as it is; with line breaks removed and escapes resolved; the same without the
 sign and the blanks that a diff or indentation adds after a line break; and without all signs there, for diffs of
-diffs. All views are searched for all encodings, so that escapes of any depth (JSON, ``\\uXXXX``, ``%XX``, ``\\xXX``) and
+diffs. All views are searched for all encodings, so escapes of any depth (JSON, ``\\uXXXX``, ``%XX``, ``\\xXX``) and
 wrapped lines need no separate encodings.
 
 Where text was omitted, and at both ends of a long text, parts of an encoding are also found.

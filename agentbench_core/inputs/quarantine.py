@@ -72,7 +72,7 @@ class TaskFlakes:
     quarantined: bool = option(False, help="true: manual quarantine in every sandbox; requires a `reason`")
     reason: str = option("", help="reason for the quarantine")
     digest: str = option("", help="for a manual quarantine: the task digest for which it is valid")
-    expires: str = option("", help="for a manual quarantine: the last day of its validity", pattern=f"(?:{_DATE})?")
+    expires: str = option("", help="for a manual quarantine: the last day it is valid", pattern=f"(?:{_DATE})?")
     measured: Mapping[str, Measured] = option(attrs.Factory(dict), help="measurements by sandbox name")
 
     def __attrs_post_init__(self) -> None:

@@ -24,18 +24,18 @@ _PERMISSIONS = 0o777  # never setuid, setgid or sticky
 
 
 def fork(source: Path, target: Path) -> None:
-    """Copy a tree to a new path, with its ``.git``; writing to one never changes the other.
+    """Copy a tree, with its ``.git``, to a new path. Writing to one tree never changes the other.
 
-    Keeps links, modes without setuid and setgid, times, and owners if running as root. Blocks are shared copy-on-write
-    if the file system supports it, holes stay holes, hard links become separate files, FIFOs, devices and sockets are
-    skipped.
+    Keeps links, permissions (not setuid, setgid or sticky), times, and owners if running as root. Blocks are shared
+    copy-on-write if the file system supports it, holes stay holes, hard links become separate files, and FIFOs, devices
+    and sockets are skipped.
 
     Args:
         source: must not be written to at the same time.
         target: must not exist; its parent must.
 
     Raises:
-        OSError: the target exists, or something cannot be read or written; then the target is removed.
+        OSError: the target exists (it is kept), or something cannot be read or written (the target is removed).
     """
     target.mkdir(mode=0o700)
     try:
@@ -47,7 +47,7 @@ def fork(source: Path, target: Path) -> None:
 
 @attrs.frozen
 class _Level:
-    """A directory on the way down: both sides of it, and the entries that are still to be copied."""
+    """A directory being copied: its source and target, and the entries that are still to be copied."""
 
     source: os.stat_result
     target: os.stat_result
@@ -57,8 +57,8 @@ class _Level:
 class _Copy:
     """One copy in progress: its two current directories, and whether the file system can share blocks.
 
-    It descends by names and ascends by ``..``, which must be the directory that it came from: resolving whole paths
-    would take quadratic time in the depth.
+    It descends by name, ascends by ``..`` and checks that this is the directory it came from. Resolving whole paths
+    would take time quadratic in the depth.
     """
 
     def __init__(self, source: Path, target: Path) -> None:
@@ -97,7 +97,7 @@ class _Copy:
         return _Level(os.fstat(self._from), os.fstat(self._to), iter(entries))
 
     def _leave(self, level: _Level, above: _Level | None) -> None:
-        # A directory gets its mode after its content: a read-only one could not be filled.
+        # A directory gets its mode after its content, because a read-only directory could not be filled.
         full = os.dup(self._to)
         try:
             if above is not None:
@@ -189,7 +189,7 @@ def _copy_range(source: int, target: int, start: int, end: int) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory with its contents, or a file or link; does nothing if it does not exist.
+    """Remove a directory with its contents, or a file or link. Does nothing if it does not exist.
 
     Never follows a link, needs neither recursion nor long paths, and makes directories accessible.
 

@@ -10,7 +10,7 @@ from agentbench_core.workspace.paths import needs_quotes, quoted
 
 _CONTEXT = 3
 _BINARY_LOOK = 8000  # bytes searched for a NUL, as in git
-_COMPARED_MAX = 20_000  # lines; more are shown as replaced as a whole, since comparing takes quadratic time
+_COMPARED_MAX = 20_000  # lines; larger differences become one replacement, since comparing takes quadratic time
 
 _Opcode = tuple[str, int, int, int, int]
 
@@ -22,7 +22,7 @@ def unified_diff(path: str, old: bytes | None, new: bytes | None, *, mode: str =
         path: relative, with ``/``.
         old: None for a file that is created.
         new: None for a file that is deleted.
-        mode: git's mode in the header of a created or deleted file.
+        mode: git mode in the header of a created or deleted file.
 
     Contents with a NUL, or that are not UTF-8, become one line, ``Binary files ... differ``.
     """

@@ -1,7 +1,7 @@
 """The only code that starts git, always on a repository that belongs to the harness.
 
 Git trusts the configuration, attributes and hooks of its working tree, so it never runs in one: ``GIT_DIR`` is a bare
-repository of ours, files are written as bytes with ``fast-import`` and read as bytes with ``cat-file``.
+repository of ours, and files are written as bytes with ``fast-import`` and read as bytes with ``cat-file``.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _KEPT = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_SSH_COMMAND")  # how this mach
 _STDERR_KEPT = 4000  # bytes
 _CHUNK = 1 << 16
 _LONGEST_LINE = 1 << 20  # bytes
-_POLL = 0.2  # seconds; how late an ended deadline may kill
+_POLL = 0.2  # seconds; maximum delay of the kill if a deadline is ended early
 
 
 class GitFailedError(SandboxError):
@@ -77,7 +77,7 @@ def _environment(git_dir: Path, extra: Mapping[str, str]) -> dict[str, str]:
 
 
 class Git:
-    """A bare repository of ours. Threads and processes may share it: every write is one atomic pack or object."""
+    """A bare repository of ours. Threads and processes may share it, as every write is one atomic pack or object."""
 
     def __init__(self, git_dir: Path) -> None:
         self.git_dir = git_dir
@@ -112,9 +112,9 @@ class Git:
         stdin: int | IO[bytes] = subprocess.PIPE,
         env: Mapping[str, str] | None = None,
     ) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[], None]]]:
-        """Start git and wait for it at the end of the block; yields the process and a function that kills it.
+        """Start git, yield the process and a function that kills it, and wait for it at the end of the block.
 
-        Raises what :meth:`run` raises, unless the block killed it. A block that raises kills it.
+        Raises like :meth:`run`, unless the block killed the process. If the block raises, the process is killed.
         """
         deadline.check()
         with tempfile.TemporaryFile() as stderr:
@@ -165,9 +165,9 @@ class Git:
             raise UnavailableError("git is not installed", remedy="Install git 2.30 or newer.") from None
 
     def lines(self, *arguments: str, deadline: Deadline) -> Generator[bytes, None, None]:
-        """The output lines of a git command with ``-z``; possibly endless. Close it to end early.
+        """The output lines of a git command with ``-z``, possibly endless. Close the generator to end early.
 
-        Raises what :meth:`run` raises, and InputError for an endless line.
+        Raises like :meth:`run`, and InputError for an endless line.
         """
         with self.start(*arguments, deadline=deadline) as (process, _):
             assert process.stdout is not None
@@ -187,7 +187,7 @@ class Git:
         return output.decode().strip()
 
     def blobs(self, ids: Iterable[str], deadline: Deadline) -> Generator[bytes, None, None]:
-        """The contents of blobs, in the requested order; one at a time in memory. Close it to end early."""
+        """The contents of blobs in the requested order, one at a time. Close the generator to end early."""
         with tempfile.TemporaryFile() as wanted:
             wanted.writelines(f"{blob}\n".encode() for blob in ids)
             wanted.seek(0)
@@ -196,7 +196,7 @@ class Git:
 
     @contextmanager
     def commit(self, ref: str, deadline: Deadline, *, base_tree: str = "") -> Iterator[CommitWriter]:
-        """Write one commit without parents as ``ref``, from files given as bytes; its ids are set after the block.
+        """Write a commit without parents to ``ref``, from files given as bytes. The writer has its ids after the block.
 
         Author, dates and message are constant, so that equal files give equal commits everywhere.
         """
@@ -224,7 +224,7 @@ class CommitWriter:
             self._in.write(f'M 040000 {base_tree} ""\n'.encode())
 
     def add(self, path: str, mode: str, size: int, chunks: Iterable[bytes]) -> None:
-        """A file (or link) with its content. Raises ValueError if ``chunks`` do not have ``size`` bytes."""
+        """Add a file or link with its content. Raises ValueError if ``chunks`` do not total ``size`` bytes."""
         self._in.write(b"M %s inline %s\ndata %d\n" % (mode.encode(), _quoted(path), size))
         for chunk in chunks:
             self._in.write(chunk)
@@ -234,7 +234,7 @@ class CommitWriter:
         self._in.write(b"\n")
 
     def add_known(self, path: str, mode: str, blob: str) -> None:
-        """A file whose blob is already in the repository."""
+        """Add a file whose blob is already in the repository."""
         self._in.write(b"M %s %s %s\n" % (mode.encode(), blob.encode(), _quoted(path)))
 
     def remove(self, path: str) -> None:

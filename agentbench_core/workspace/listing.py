@@ -19,9 +19,9 @@ DEPTH_MAX = 256
 ENTRIES_MAX = 500_000
 """Maximum number of entries of a tree."""
 NAMES_MAX = 256 << 20
-"""Maximum characters of all paths: deep directories of long names would fill the memory with few entries."""
+"""Maximum number of characters in all paths, since deep trees with long names fill the memory with few entries."""
 TREE_SIZE_MAX = 16 << 30
-"""Maximum bytes of all files: sparse files are cheap to create, and take days to read."""
+"""Maximum total bytes of all files, since sparse files are cheap to create but take days to read."""
 
 _HOST_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 
@@ -49,12 +49,12 @@ class TreeEntry:
 
     @property
     def size(self) -> int:
-        """``st_size``: bytes."""
+        """``st_size``: number of bytes."""
         return self.status.st_size
 
     @property
     def nlink(self) -> int:
-        """``st_nlink``: names of this file."""
+        """``st_nlink``: number of hard links."""
         return self.status.st_nlink
 
 
@@ -77,11 +77,11 @@ def list_directory(root: int, path: str, *, git: bool = False) -> list[TreeEntry
 
     Args:
         root: an open directory.
-        path: relative to it; empty for itself.
+        path: relative to ``root``; empty for ``root`` itself.
         git: treat ``.git`` like any other name.
 
     Raises:
-        OSError: it cannot be opened or listed.
+        OSError: the directory cannot be opened or listed.
     """
     prefix = f"{path}/" if path else ""
     results: list[TreeEntry] = []
@@ -108,7 +108,7 @@ def list_directory(root: int, path: str, *, git: bool = False) -> list[TreeEntry
 
 
 def too_many() -> ToolError:
-    """The error for a tree with more than ``ENTRIES_MAX`` entries, or with too long names."""
+    """The error for a tree with more than ``ENTRIES_MAX`` entries, or whose names are too long."""
     names = f"{NAMES_MAX >> 20} MiB of names"
     return ToolError("too_many_files", f"the tree has more than {ENTRIES_MAX} entries or {names}")
 
@@ -118,7 +118,7 @@ def walk(root: int, start: str = "", *, depth_max: int = DEPTH_MAX) -> Iterator[
 
     Raises:
         OSError: ``start`` cannot be listed.
-        ToolError: ``too_many_files``.
+        ToolError: there are too many entries (``too_many_files``).
     """
     count, remaining = 0, NAMES_MAX
     stack = [iter(list_directory(root, start))]

@@ -1,7 +1,7 @@
-"""Open files under a directory without following links, safe against concurrent changes to the tree.
+"""Open files under a directory without following links, even if the tree changes at the same time.
 
-On Linux the kernel does it in one call, ``openat2`` with ``RESOLVE_BENEATH``; elsewhere the path is walked part by
-part with ``O_NOFOLLOW``. Checking the path before a plain ``open`` would be a race with renames.
+On Linux, the kernel does this in one call, ``openat2`` with ``RESOLVE_BENEATH``; elsewhere the path is walked part by
+part with ``O_NOFOLLOW``. Checking the path before a plain ``open`` would race with renames.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 PARENT = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 """Flags that open a directory only as a starting point for other paths."""
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
-"""Flags that read a file; a FIFO does not block."""
+"""Flags that open a file for reading, without waiting if it is a FIFO."""
 
 _OPENAT2 = 437
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
 _AT_FDCWD = -100
-_LONGEST = 4000  # bytes in one call; PATH_MAX is 4096 with the NUL
+_LONGEST = 4000  # maximum bytes of a path in one call; PATH_MAX is 4096 with the NUL
 _TRIES = 256  # EAGAIN means a concurrent rename
 
 

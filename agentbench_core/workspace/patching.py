@@ -1,9 +1,9 @@
 """Parse unified diffs written by models or people; strict only where safety requires it.
 
-Never run ``git apply`` or ``patch`` on the host: both can be made to read or write outside the tree. Accepted: git's
-headers or bare ``---``/``+++`` lines, new and deleted files, quoted names, timestamps, wrong line counts and wrong
-line numbers. Rejected: paths that leave the tree, links, submodules, other modes, renames, copies, binary patches,
-combined diffs, ed scripts, and text that is not part of a patch.
+``git apply`` and ``patch`` must not run on the host, since both can be made to read or write outside the tree.
+Accepted: git's headers or bare ``---``/``+++`` lines, new and deleted files, quoted names, timestamps, wrong line
+counts and wrong line numbers. Rejected: paths that leave the tree, links, submodules, other modes, renames, copies,
+binary patches, combined diffs, ed scripts, and text that is not part of a patch.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _REFUSED = {
 def parse_patch(text: str) -> tuple[FilePatch, ...]:
     """Parse a unified diff.
 
-    Lines end with ``\\n``; a carriage return before it belongs to the line. Wrong line counts of a hunk are ignored:
-    then the hunk ends at the next header.
+    Lines end with ``\\n``; a carriage return before it belongs to the line. If the line counts of
+    a hunk are wrong, they are ignored, and the hunk ends at the next header.
 
     Raises:
-        BadPatchError: not a patch, or one with rejected content; names the line.
+        BadPatchError: the text is not a patch, or has rejected content; the message names the line.
         PathEscapeError: a name in it leads outside the tree or into ``.git``.
     """
     try:

@@ -19,7 +19,7 @@ NOTHING = "/dev/null"
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 """A quoted name; the group is the input of :func:`unquoted`."""
 _PREFIXES = {("a", "b"), ("i", "w"), ("c", "i"), ("c", "w"), ("o", "w")}  # git's own, and its mnemonic ones
-_PAIRS = _PREFIXES | {pair[::-1] for pair in _PREFIXES}  # a diff in reverse
+_PAIRS = _PREFIXES | {pair[::-1] for pair in _PREFIXES}  # also for reversed diffs
 _NAMED = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 0x22: '"', 0x5C: "\\"}
 _BYTES = {name.encode(): byte for byte, name in _NAMED.items()}
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
@@ -34,8 +34,8 @@ def components(path: str) -> tuple[str, ...]:
     """The parts of a relative path with ``/``.
 
     Raises:
-        PathEscapeError: absolute, empty, with an empty, ``.``, ``..`` or ``.git`` part, with a NUL, or not
-            encodable as a file name.
+        PathEscapeError: the path is absolute or empty, has an empty, ``.``, ``..`` or ``.git`` part, contains a NUL,
+            or cannot be encoded as a file name.
     """
     if not path:
         raise PathEscapeError("the path is empty")
@@ -63,7 +63,7 @@ def _escaped(byte: int) -> str:
 
 
 def needs_quotes(path: str) -> bool:
-    """Whether git quotes such a path: control characters, quotes, backslashes, and non-ASCII characters."""
+    """Whether git quotes a path, because of control characters, quotes, backslashes or non-ASCII characters."""
     return any(len(_escaped(byte)) > 1 for byte in path.encode("utf-8", "surrogateescape"))
 
 
@@ -86,7 +86,7 @@ def unquoted(text: str) -> str:
 
 
 def common_name(old: str, new: str) -> str | None:
-    """The one file behind two names, without git's ``a/`` and ``b/``; None if they are two files."""
+    """The one file behind two names, without git's ``a/`` and ``b/``; None if the names are of two files."""
     if NOTHING in (old, new):
         name = new if old == NOTHING else old
         prefix, slash, rest = name.partition("/")

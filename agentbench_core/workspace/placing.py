@@ -9,7 +9,7 @@ import attrs
 
 from agentbench_core.workspace.hunks import FilePatch, Hunk, PatchConflict, split_lines
 
-_COMPARED = 50  # lines of a hunk
+_COMPARED = 50  # maximum lines of a hunk that are compared
 _SHOWN = 12  # maximum lines of a file or a hunk in a message
 
 
@@ -18,7 +18,7 @@ class Applied:
     """A file after a patch."""
 
     text: str  #: the new text
-    moved: tuple[int, ...]  #: for each hunk its offset in lines; 0: exactly at the stated line
+    moved: tuple[int, ...]  #: offset of each hunk in lines; 0: exactly at the stated line
 
 
 def apply_hunks(patch: FilePatch, old: str) -> Applied:
@@ -28,14 +28,14 @@ def apply_hunks(patch: FilePatch, old: str) -> Applied:
     position where all of them match, never at a partial match. Two such positions at the same distance are an error.
 
     Line endings must match as well, with one exception: a hunk without carriage returns that matches nowhere is applied
-    to a file with ``\\r\\n``, and its added lines get ``\\r\\n`` too.
+    to a file with ``\\r\\n``, and its added lines also get ``\\r\\n``.
 
     Args:
-        patch: for one file.
-        old: its text; empty for a new file.
+        patch: the patch of one file.
+        old: text of that file; empty for a new file.
 
     Raises:
-        PatchConflict: a hunk matches nowhere or twice; with the expected and the actual lines.
+        PatchConflict: the patch does not match the file, or not uniquely; the message shows how.
     """
     lines = split_lines(old)
     if patch.kind == "create" and lines:
@@ -91,9 +91,9 @@ def _with_crlf(hunk: Hunk) -> Hunk:
 def _matches(wanted: Sequence[str], lines: Sequence[str], first: int) -> list[int]:
     """Every index from ``first`` on where all expected lines match.
 
-    Knuth, Morris and Pratt: comparing at each index takes minutes on a large file of equal lines.
+    Uses Knuth-Morris-Pratt, since comparing at each index takes minutes on a large file of equal lines.
     """
-    fallback = [0] * len(wanted)  # after a mismatch behind i lines: how many of them still match
+    fallback = [0] * len(wanted)  # how many lines still match if a mismatch follows line i
     size = 0
     for at in range(1, len(wanted)):
         while size and wanted[at] != wanted[size]:

@@ -29,9 +29,9 @@ _ATTRIBUTES = "* -text -ident -filter !eol !working-tree-encoding\n"
 
 @attrs.define
 class Bounds:
-    """Limits of a tree: a few bytes of a repository can expand to unlimited files and memory.
+    """Limits on a tree, since a few bytes of a repository can expand to unlimited files and memory.
 
-    Raises InputError with the path ``where``.
+    ``where`` names the tree in messages.
     """
 
     where: str
@@ -40,7 +40,7 @@ class Bounds:
     _bytes: int = 0
 
     def check(self, path: str, size: int) -> None:
-        """Count one more file."""
+        """Count one more file. Raises InputError if a limit is exceeded."""
         self._entries += 1
         self._names += len(path)
         self._bytes += size
@@ -59,11 +59,11 @@ def write_workspace(git: Git, source: str, commit: str, into: Path, deadline: De
     """Write the files of a commit into an empty directory, with a ``.git``.
 
     Args:
-        git: has the commit.
-        source: where it comes from, for messages.
-        commit: its id.
-        into: the directory.
-        deadline: kills git.
+        git: the repository that has the commit.
+        source: where the commit comes from, for messages.
+        commit: id of the commit.
+        into: the empty directory.
+        deadline: when git is killed.
 
     Raises:
         InputError: the commit contains something that is not allowed in a workspace.
@@ -90,7 +90,7 @@ def write_workspace(git: Git, source: str, commit: str, into: Path, deadline: De
 
 
 def _entries(git: Git, tree_id: str, where: str, deadline: Deadline) -> Iterator[tuple[str, str, str]]:
-    """Path, mode and blob of every file; raises InputError for anything that is not allowed in a workspace."""
+    """Path, mode and blob of every file. Raises InputError for anything that is not allowed in a workspace."""
     seen: set[str] = set()
     bounds = Bounds(where)
     for line in git.lines("ls-tree", "-r", "-z", "-l", tree_id, deadline=deadline):

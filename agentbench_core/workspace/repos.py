@@ -50,7 +50,7 @@ class _Source:
 
     @property
     def name(self) -> str:
-        """For messages: without the password."""
+        """The URL without its password, for messages."""
         return _masked(self.url)
 
 
@@ -61,11 +61,11 @@ def checkout(repo: Repo, *, beside: Path, into: Path, deadline: Deadline, cache:
         repo: URL (https, ssh, file, or a path to a repository, bundle or plain directory) and full commit SHA.
         beside: the directory of ``task.yaml``, the base of relative paths.
         into: must not exist; removed again after an error.
-        deadline: for waiting for the cache's lock, and for git.
+        deadline: limits waiting for the cache's lock, and git.
         cache: the directory of the bare repositories; default: the user's cache directory.
 
     Raises:
-        InputError: unknown commit, changed directory, submodule, Git LFS pointer, or a path that would escape.
+        InputError: the commit is unknown, or contains something unsupported; or a plain directory has changed.
         UnavailableError: git is missing, or the repository cannot be reached.
         DeadlineExceeded: the deadline has passed.
     """
@@ -83,11 +83,11 @@ def directory_commit(directory: Path) -> str:
     """SHA of the commit created from a plain directory; ``repo.commit`` must be equal to it.
 
     Its tree has all regular files (executable if their owner may execute them) and links, as raw bytes, without
-    anything named ``.git``, ``__pycache__``, ``.pytest_cache``, ``.mypy_cache``, ``.ruff_cache`` or
-    ``.DS_Store``. No parents; AgentBench <agentbench@localhost> at 946684800 +0000; message ``Source tree``.
+    anything named ``.git``, ``__pycache__``, ``.pytest_cache``, ``.mypy_cache``, ``.ruff_cache`` or ``.DS_Store``. It
+    has no parents, author AgentBench <agentbench@localhost>, date 946684800 +0000, and message ``Source tree``.
 
     Raises:
-        InputError: not a directory, or it contains something that git cannot store.
+        InputError: ``directory`` is not a directory, or contains something that git cannot store.
         UnavailableError: git is missing.
     """
     with tempfile.TemporaryDirectory(prefix="agentbench-") as scratch:
@@ -153,7 +153,7 @@ def _add(tree: Tree, entry: TreeEntry, writer: CommitWriter, directory: Path) ->
         with os.fdopen(tree.open(entry.path), "rb", buffering=0) as file:
             writer.add(entry.path, mode, entry.size, iter(lambda: file.read(_CHUNK), b""))
     else:
-        raise InputError(f"{directory}: {printable(entry.path)!r} is {entry.kind}: only files and links are supported")
+        raise InputError(f"{directory}: {printable(entry.path)!r} ({entry.kind}) is neither a file nor a link")
 
 
 # --- the cache ---------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def _add(tree: Tree, entry: TreeEntry, writer: CommitWriter, directory: Path) ->
 
 @contextmanager
 def _fetched(source: _Source, commit: str, cache: Path | None, nearby: Path, deadline: Deadline) -> Iterator[Git]:
-    """A bare repository with the commit and its tree. If ``nearby``, it is removed with the caller's directory."""
+    """A bare repository with the commit and its tree; for a plain directory, a temporary one in ``nearby``."""
     if source.plain:
         assert source.path is not None
         with tempfile.TemporaryDirectory(prefix="source-", dir=nearby) as scratch:
@@ -215,7 +215,7 @@ def _locked(path: Path, deadline: Deadline) -> Iterator[None]:
 
 
 def _fetch(git: Git, source: _Source, commit: str, deadline: Deadline) -> None:
-    """Fetch the commit into the cache: only its tree if the server supports it, else everything."""
+    """Fetch the commit into the cache: only that commit if the server supports it, else everything."""
     remote = source.url if source.path is None else str(source.path)
     options = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
     attempts: list[Callable[[], object]] = [

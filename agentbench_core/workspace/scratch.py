@@ -24,7 +24,7 @@ UNFINISHED_AGE = 60.0
 
 
 class Scratch:
-    """A directory in the system's temporary one, created on first use, locked while its owner lives.
+    """A directory in the system's temporary directory, created on first use and locked while its owner lives.
 
     The operating system releases the lock when the owner dies; :meth:`sweep` then removes the directory. Threads may
     share it.
@@ -41,7 +41,7 @@ class Scratch:
 
     @property
     def path(self) -> Path:
-        """Its path, without links. Raises SandboxError after it is closed."""
+        """Path of the directory, without links. Raises SandboxError after :meth:`close`."""
         with self._mutex:
             if self._closed:
                 raise SandboxError(f"the scratch directory for {self._purpose!r} is closed")
@@ -50,15 +50,15 @@ class Scratch:
                 # Not thread-local: a different thread from the one that created it may close it.
                 self._lock = filelock.FileLock(made / LOCK, thread_local=False)
                 self._lock.acquire()
-                self._path = made.rename(made.with_suffix(""))  # locked: from here on, it is dead when its owner is
+                self._path = made.rename(made.with_suffix(""))  # from here on, the lock shows whether its owner lives
             return self._path
 
     def place(self, name: str) -> Path:
-        """A new path in its own new directory; ``name`` is its last part."""
+        """A path in a new directory of its own; ``name`` is the last part of the path."""
         return self.fresh(name) / name
 
     def fresh(self, name: str) -> Path:
-        """A new empty directory that contains nothing else, at ``name``."""
+        """Create an empty directory whose name starts with ``name``."""
         root = self.path
         with self._mutex:
             self._count += 1
@@ -81,12 +81,12 @@ class Scratch:
 
     @staticmethod
     def discard(path: Path) -> None:
-        """Remove something in it early; leftovers are removed at the end, or by the next owner."""
+        """Remove something in a scratch directory early. Errors are ignored, since :meth:`close` tries again."""
         with contextlib.suppress(OSError):
             remove_tree(path)
 
     def close(self) -> Path | None:
-        """Remove everything. Idempotent. Returns the directory if it could not be removed: the next sweep retries."""
+        """Remove everything. Idempotent. Returns the directory if it could not be removed; the next sweep retries."""
         with self._mutex:
             self._closed = True
             path, self._path = self._path, None
@@ -98,7 +98,7 @@ class Scratch:
 
     @staticmethod
     def sweep(purpose: str) -> Sequence[Path]:
-        """Remove the directories of that purpose whose owner is dead; returns them."""
+        """Remove the directories of that purpose whose owner is dead, and return them."""
         removed = []
         for path in sorted(Path(tempfile.gettempdir()).glob(f"{_prefix(purpose)}*")):
             with contextlib.suppress(OSError):
@@ -115,7 +115,7 @@ def _prefix(purpose: str) -> str:
 
 @contextlib.contextmanager
 def _without_owner(path: Path) -> Iterator[None]:
-    """Lock a directory whose owner is dead. Raises BlockingIOError if the owner lives, else OSError.
+    """Lock a directory whose owner is dead. Raises BlockingIOError if the owner lives, OSError for other errors.
 
     Creates nothing, unlike filelock: the owner may be removing the directory, which must not be created again.
     """
@@ -133,7 +133,7 @@ def _without_owner(path: Path) -> Iterator[None]:
 
 
 def _may_be_dead(path: Path) -> bool:
-    """Whether it is ours, a real directory, and not being created; the lock shows whether its owner lives."""
+    """Whether a path is a directory of ours that is not being created; the lock shows whether its owner lives."""
     status = path.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return False

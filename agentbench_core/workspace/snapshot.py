@@ -1,6 +1,6 @@
 """Freeze a workspace and compute its changes, without trusting anything in it.
 
-Files are written as bytes to a bare repository of ours: no ``.gitignore``, filter, nested repository or index of the
+Files are written as bytes to a bare repository of ours: no ``.gitignore``, filter, nested repository or index in the
 workspace affects the result. Freeze only after the workspace's processes are dead.
 """
 
@@ -30,10 +30,10 @@ from agentbench_core.workspace.listing import TreeEntry
 from agentbench_core.workspace.tree import Tree
 
 FILE_SIZE_MAX = 64 * 1024 * 1024
-"""Bytes; larger files are reported with their digest, and excluded."""
+"""Maximum bytes of a file; larger files are excluded, and reported with their size."""
 DIFF_SIZE_MAX = 16 << 20
-"""Bytes; a longer diff is cut, with a line that states the missing size and the digest of the whole."""
-_DIGEST_MAX = 1 << 30  # bytes; of larger files only the size is reported
+"""Maximum bytes of a diff; a longer one is cut, with a line that states its size and its digest."""
+_DIGEST_MAX = 1 << 30  # bytes; larger files are reported without a digest
 _WHOLE = 1024 * 1024  # bytes; larger files are streamed
 _CHUNK = 1024 * 1024
 _DIFF = ("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
@@ -41,7 +41,7 @@ _DIFF = ("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-text
 
 @attrs.frozen
 class Snapshot:
-    """The state of a tree: the id of its git tree, and what git cannot store of it, one line each."""
+    """The state of a tree: the id of its git tree, and one line for each thing that git cannot store."""
 
     tree: str
     oddities: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Snapshots:
         self._git.create()
 
     def take(self, workspace: Path, deadline: Deadline | None = None) -> Snapshot:
-        """Freeze a tree. Memory stays flat: files are streamed.
+        """Freeze a tree. Files are streamed, so their size does not affect memory.
 
         Raises:
             ToolError: the tree cannot be frozen: ``too_many_files``, ``too_large``, ``no_access``.
@@ -109,14 +109,14 @@ class Snapshots:
     def diff(
         self, base: Snapshot, other: Snapshot, changes: Collection[Change], deadline: Deadline | None = None
     ) -> bytes:
-        """The patch of only these changes between the two snapshots, including binary files.
+        """A patch with only these changes between the two snapshots, including binary files.
 
-        Cut after ``DIFF_SIZE_MAX`` bytes, with a last line that states so; the changes themselves are never cut.
+        It is cut after ``DIFF_SIZE_MAX`` bytes, and a last line says so; the changes themselves are never cut.
         """
         if not changes:
             return b""
         deadline = deadline or self._deadline
-        # Path arguments would also match directories and globs: compare with a tree that has just these changes.
+        # Path arguments would also match directories and globs, so compare with a tree that has just these changes.
         with self._git.commit(f"refs/snapshots/{uuid.uuid4().hex}", deadline, base_tree=base.tree) as writer:
             for change in sorted(changes, key=lambda change: change.kind != "deleted"):
                 if change.kind == "deleted":
@@ -131,7 +131,7 @@ class Snapshots:
     def contents(
         self, changes: Sequence[Change], deadline: Deadline | None = None
     ) -> Iterator[tuple[Change, bytes, bytes]]:
-        """Each change with the content of its file before and after, one at a time; empty if there is no file."""
+        """Each change with the file's contents before and after it, one at a time; empty where there is no file."""
         blobs = [blob for change in changes for blob in (change.old_blob, change.new_blob) if blob]
         with closing(self._git.blobs(blobs, deadline or self._deadline)) as contents:
             for change in changes:
@@ -144,7 +144,7 @@ class Snapshots:
         """Write the new state of these changes into a tree, and remove deleted files there.
 
         Raises:
-            PathEscapeError: a change is a link and ``links`` is false; then nothing was written.
+            PathEscapeError: a change is a link and ``links`` is false; nothing is written.
             ToolError: a path cannot be written in that tree.
         """
         wanted = [change for change in changes if change.kind != "deleted"]
@@ -194,7 +194,7 @@ class _Snapshotter:
         fd = file.fileno()
         mode = EXECUTABLE if entry.mode & stat.S_IXUSR else FILE
         size = os.fstat(fd).st_size
-        # Most files are unchanged since the last snapshot: then git only needs their digest.
+        # Most files are unchanged since the last snapshot, so git only needs their digest.
         data = file.read(_WHOLE) if size < _WHOLE else None
         digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
         for chunk in (data,) if data is not None else _chunks(fd):
@@ -210,7 +210,7 @@ class _Snapshotter:
 
 
 def _opened(workspace: Path) -> Tree:
-    """The directory may have been removed, or made inaccessible."""
+    """Open a workspace. Raises ToolError if it was removed or made inaccessible."""
     try:
         return Tree(workspace)
     except OSError as error:
@@ -255,7 +255,7 @@ def _oddities(entry: TreeEntry) -> Iterator[str]:
 
 
 def _too_large(fd: int, entry: TreeEntry) -> str:
-    """With a digest, so that a modified file is reported as changed."""
+    """The description of a large file, with a digest so that a modified file is reported as changed."""
     facts = f"{entry.size} bytes"
     if entry.size <= _DIGEST_MAX:
         digest = hashlib.sha1(usedforsecurity=False)

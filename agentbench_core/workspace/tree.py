@@ -27,7 +27,7 @@ _PERMISSIONS = 0o777  # never setuid, setgid or sticky
 
 
 class Tree:
-    """A directory with hostile contents. Implements the contract ``Workspace``; threads may share it.
+    """A directory with hostile contents. Implements the ``Workspace`` contract; threads may share it.
 
     Raises NotADirectoryError or FileNotFoundError if ``root`` is not a directory. Keeps it open until ``close``.
     """
@@ -78,7 +78,7 @@ class Tree:
         return bytes(data)
 
     def is_executable(self, path: str) -> bool:
-        """Whether its owner may execute a regular file. Raises like :meth:`read`."""
+        """Whether the owner may execute a regular file. Raises like :meth:`read`."""
         fd = self.open(path)
         try:
             return bool(os.fstat(fd).st_mode & stat.S_IXUSR)
@@ -86,7 +86,7 @@ class Tree:
             os.close(fd)
 
     def files(self, root: str = "") -> Iterator[str]:
-        """Every regular file under ``root`` (a file: itself), sorted; excludes ``.git``, does not follow links.
+        """Every regular file under ``root``, or ``root`` itself, sorted. Excludes ``.git``, and does not follow links.
 
         Raises:
             ToolError: ``not_found``, ``not_a_file``, ``too_many_files``.
@@ -107,14 +107,14 @@ class Tree:
     def walk(self) -> Iterator[TreeEntry]:
         """Everything in the tree except directories and the contents of ``.git``, sorted by the bytes of the paths.
 
-        Enters 256 levels of directories; deeper ones are reported as ``deep``. Raises ToolError ``too_many_files``.
+        Enters 256 levels of directories; deeper ones are reported as ``deep``. Raises ToolError (``too_many_files``).
         """
         return listing.walk(self._fd)
 
     # --- writing -------------------------------------------------------------------------------------------------
 
     def write(self, path: str, data: bytes, *, executable: bool | None = None) -> None:
-        """Write a whole file, creating its parent directories; other hard links of the file keep the old content.
+        """Write a whole file, creating its parent directories; other hard links to the file keep the old content.
 
         Args:
             path: relative, with ``/``.
