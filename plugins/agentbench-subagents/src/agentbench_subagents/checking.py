@@ -10,7 +10,7 @@ from agentbench_core import Budget, Toolbox, ToolCall, ToolResult, ToolSpec
 from agentbench_subagents.reports import CandidateFile, SearchReport, Snippet
 
 _MAX_LINES = 200
-"""Lines of a snippet that are compared."""
+"""Maximum number of lines of a snippet that are compared."""
 
 _EXISTS = {"not_text"}
 """Errors of ``read_file`` for files that exist."""

@@ -37,10 +37,10 @@ class Role(Generic[R]):
     purpose: str
     """The description of that tool."""
     parameters: Mapping[str, Any] | None = None
-    """The schema of its arguments; by default that of ``report``."""
+    """The schema of its arguments; by default, the schema of ``report``."""
 
     def tools(self, offered: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
-        """The offered tools that it may use."""
+        """The offered tools that the role may use."""
         return tuple(spec for spec in offered if self.reads and spec.effect == "reads")
 
     @property
@@ -82,13 +82,13 @@ class Consultation(Generic[R]):
         tries: int,
         accept: Callable[[R], str] = accept_all,
     ) -> None:
-        """Start.
+        """Start the conversation.
 
         Args:
             role: the role of the model.
             context: the context of the role; only tools for the role are offered.
             rules: when to give up, and the prompt version.
-            tries: number of reports that may be refused.
+            tries: number of refused reports after which the role fails.
             accept: returns why a valid report is refused, or an empty text.
         """
         self._role = role

@@ -1,4 +1,4 @@
-"""Read the output of pytest and unittest: the locations in the code that a failure names.
+"""Find the locations in the code that the output of pytest, unittest or Python names.
 
 Pure functions over text. They support pytest's short test summary, its tracebacks in the styles ``long``,
 ``short``, ``native`` and ``line``, collection errors, unittest's headers, and plain Python tracebacks with
@@ -17,7 +17,7 @@ import attrs
 Kind = Literal["raised", "frame", "import", "test"]
 
 _MAX_LINE = 2000
-"""Longer lines are data that a test printed."""
+"""Maximum characters of a line; longer lines are data that a test printed."""
 
 
 @attrs.frozen(kw_only=True)

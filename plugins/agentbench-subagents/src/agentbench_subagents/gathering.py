@@ -22,7 +22,7 @@ TOOLS = frozenset({"list_files", "read_file"})
 
 _TESTS_FIRST = 2
 """Number of test files that are read before imports. Other tests are read after imports."""
-_MORE_LISTINGS = 2  # directories to list separately if the list of all files was truncated
+_MORE_LISTINGS = 2  # maximum directories to list separately if the list of all files was truncated
 _BEYOND = 60  # lines to read around a line beyond the truncated beginning of a long file
 
 
@@ -43,7 +43,7 @@ def gather(context: AttemptContext, output: str, *, max_files: int, max_depth: i
     Args:
         context: the attempt; its tools ``list_files`` and ``read_file`` are called.
         output: the output of the failing command.
-        max_files: maximum calls of ``read_file``; a file that is too long for one call can take two.
+        max_files: maximum number of calls to ``read_file``; a file that is too long for one call can take two.
         max_depth: depth of imports to follow from the files that the output names.
         version: the version of the messages to the model.
     """
@@ -81,14 +81,14 @@ class _Gathering:
         return Gathered(candidates=tuple(ranked), sources=self._sources, unread=tuple(unread))
 
     def _only_reexports(self, path: str) -> bool:
-        """Whether a file is a package that only re-exports: the modules that it imports are more relevant."""
+        """Whether a file is a package that only re-exports, so that the modules it imports are more relevant."""
         return path.endswith("__init__.py") and path in self._sources and self._sources[path].only_reexports
 
     def _list(self, locations: Sequence[Location]) -> tuple[list[str], FileMatches]:
         """The Python files of the workspace, and those that the output names.
 
         If the list is truncated, the directories that the output names are listed separately. The workspace root in
-        absolute paths is derived from a matching file; if there is none, one is searched by its name.
+        absolute paths is derived from a matching file; if there is none, one is searched for by name.
         """
         paths, truncated = self._listed("")
         matches = match_files(locations, paths)

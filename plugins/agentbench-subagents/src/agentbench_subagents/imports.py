@@ -13,8 +13,8 @@ from agentbench_subagents.failures import is_external
 from agentbench_subagents.sources import Source, Span
 
 _MAX_LEVELS = 5
-"""Levels of definitions in the same file that are followed to the names that a line uses."""
-_MAX_PARTS = 20  # of a dotted name
+"""Maximum levels of definitions to follow in a file, from the names that a line uses."""
+_MAX_PARTS = 20  # maximum parts of a dotted name
 _OWN = re.compile(r"(?:self|cls)\.")
 
 

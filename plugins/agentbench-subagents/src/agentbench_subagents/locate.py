@@ -12,7 +12,7 @@ from agentbench_subagents.failures import Location, is_test, parse, rank
 from agentbench_subagents.search_results import match_files, reasons
 
 _SHOWN = 20
-"""Lines and symbols of one file, and unmatched paths: a model pays for every byte of a result."""
+"""Maximum lines and symbols of a file, and unmatched paths, since a model pays for every byte of a result."""
 _MAX_SYMBOL = 200  # characters
 
 
@@ -36,7 +36,7 @@ class LocateFailures:
     )
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``files``: path, lines, symbols, why; ``not_in_workspace``: named paths that are not in the workspace.
+        """Return ``files`` (path, lines, symbols, why) and ``not_in_workspace`` (named paths that it does not have).
 
         Raises InputError for invalid arguments.
         """

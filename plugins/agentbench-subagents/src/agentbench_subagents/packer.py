@@ -17,7 +17,7 @@ class ContextPacker:
     options: ContextPackerOptions
 
     def solve(self, context: AttemptContext) -> AgentResult:
-        """Pack files, then work until the command passes, or the model makes no more progress."""
+        """Pack files, then work until the command passes or the model makes no more progress."""
         prompt = Prompt.read("agentbench_subagents", f"packer_{self.options.prompt_version}")
         context.report_prompt_version(prompt.version)  # packing can end the attempt
         chat = Conversation(context, prompt.text)
@@ -25,7 +25,7 @@ class ContextPacker:
         return repair_loop(chat, context, self.options, prompt.version)
 
     def packed(self, context: AttemptContext) -> Pack:
-        """The pack for the first message. Uses a step for each call of ``read_file``, and one for the list of files."""
+        """The pack for the first message. Uses a step for each call to ``read_file``, and one or more to list files."""
         left = context.budget.steps_left
         max_files = self.options.max_files if left is None else min(self.options.max_files, left // 3)
         depth, version = self.options.max_depth, self.options.prompt_version

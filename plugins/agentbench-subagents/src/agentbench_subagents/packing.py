@@ -1,4 +1,4 @@
-"""Pack files into a token budget: whole if they fit, otherwise the relevant parts. Pure."""
+"""Pack files into a token budget: whole if they fit, otherwise the relevant parts. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ BYTES_PER_TOKEN = 3
 """A conservative estimate: code has 3 to 4 bytes per token with most tokenizers."""
 
 MIN_TOKENS = 300
-"""Smallest budget: less would hold only headings."""
+"""Minimum budget; a smaller one would hold only headings."""
 
 _CONTEXT = 15  # lines shown around a line outside of definitions, or in one that is too long
-_GAP = 3  # lines between two parts that are shown instead of omitted
+_GAP = 3  # maximum lines between two parts that are shown instead of omitted
 _OVERHEAD = 300
-"""Bytes reserved for the lines of every pack."""
-_MAX_REASONS = 2  # shown for one file
-_MAX_SPANS = 12  # shown for one file
+"""Number of bytes reserved for the fixed lines of a pack."""
+_MAX_REASONS = 2  # maximum shown for one file
+_MAX_SPANS = 12  # maximum shown for one file
 _MAX_REASON = 300  # characters
 
 
@@ -138,13 +138,13 @@ def windows(source: Source, candidate: Candidate) -> tuple[Span, ...]:
 
 
 def called(source: Source, candidate: Candidate, chosen: Sequence[Span]) -> Iterator[tuple[Span, ...]]:
-    """Also the code in the same file that the named code calls: all levels, then fewer and fewer."""
+    """``chosen`` with the code in the same file that the named code calls: all levels, then fewer and fewer."""
     for spans in reversed(callees(source, spans_of(source, candidate.lines, candidate.symbols))):
         yield _merged(source, [*chosen, *spans, *_heads(source, spans)])
 
 
 def outlines(source: Source, candidate: Candidate, chosen: Sequence[Span]) -> Iterator[tuple[Span, ...]]:
-    """Also the first lines of all definitions, then of the nearest three quarters of them, and so on."""
+    """``chosen`` with the first lines of all definitions, then of the nearest three quarters, and so on."""
     heads = sorted((it.head for it in source.definitions), key=lambda head: _distance(head, chosen))
     while heads:
         yield _merged(source, [*chosen, *heads])
@@ -169,7 +169,7 @@ def _window(source: Source, line: int) -> Span:
 
 
 def _merged(source: Source, spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Spans of known lines in order, without overlaps and small gaps."""
+    """Spans of known lines in order, without overlaps or small gaps."""
     merged: list[Span] = []
     for first, last in sorted(spans):
         if merged and first <= merged[-1][1] + _GAP + 1:
@@ -214,7 +214,7 @@ def _omission(candidate: Candidate, source: Source, messages: Messages) -> Omitt
 
 
 def _cost(source: Source, spans: tuple[Span, ...], why: str) -> int:
-    """Bytes of a file in a pack, including its line in the manifest."""
+    """Number of bytes of a file in a pack, including its line in the manifest."""
     if not spans:
         return 0
     return _size(_section(source, spans)) + _size(_manifest_line(_packed(source, spans, why))) + 3  # line ends

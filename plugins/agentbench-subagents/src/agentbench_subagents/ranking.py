@@ -1,4 +1,4 @@
-"""The files related to a failure, and their ranking for a model. Pure."""
+"""The files related to a failure, and their ranking for a model. Pure functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Group(enum.IntEnum):
     """Reasons why a file is a candidate, the strongest first.
 
-    Tests come last: a failing test only shows the defect.
+    Tests come last, since a failing test only shows the defect.
     """
 
     RAISED = enum.auto()
@@ -33,7 +33,7 @@ class Group(enum.IntEnum):
 
 
 _MAX_NAMED = 50
-"""Maximum lines and symbols per file, the most relevant first: the output can name all of them."""
+"""Maximum number of lines and of symbols per file, since the output can name all of them."""
 
 _GROUPS: Mapping[Kind, Group] = {
     "raised": Group.RAISED,

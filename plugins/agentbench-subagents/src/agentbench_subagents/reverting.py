@@ -1,4 +1,4 @@
-"""The diff that reverts another diff. Pure."""
+"""The diff that reverts another diff."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _CONTENTS: Mapping[str, tuple[bytes | None, bytes | None]] = {
     "delete": (None, b"+\n"),
     "modify": (b"-\n", b"+\n"),
 }
-"""Placeholder contents, before and after the kind is reverted."""
+"""Placeholder contents before and after a change of each kind is reverted."""
 _MODES = {False: "100644", True: "100755"}
 
 
 def reverse(diff: str, moved: Mapping[str, Sequence[int]]) -> str:
-    """The diff that reverts an applied diff; empty if that cannot be parsed.
+    """The diff that reverts an applied diff; empty if the applied diff cannot be parsed.
 
     Its hunks start at the actual positions of the applied hunks. A deleted file is restored without its executable
     bit. Lines that were removed without context have no position that a diff could express, so their reverse does not

@@ -33,7 +33,7 @@ R = TypeVar("R")
 _PATCH_TOOL = "apply_patch"
 """The tool that applies patches: it takes a diff, and returns the offsets of its hunks."""
 _RESERVED = 2
-"""Steps reserved from sub-agents: one to apply a patch and one to run the command."""
+"""Number of steps withheld from sub-agents: one to apply a patch and one to run the command."""
 
 
 @attrs.frozen(kw_only=True)
@@ -100,7 +100,7 @@ def roles(version: str) -> Roles:
 
 
 def _schemas(version: str) -> Mapping[str, Mapping[str, Any]]:
-    """The schemas of report tools by role, as sent by the version; by default, the schemas of the report classes."""
+    """Schemas of report tools by role, as sent in that version; roles without one use that of the report class."""
     if version != "v1":
         return {}
     file = importlib.resources.files("agentbench_subagents") / "prompts" / "reports_v1.json"
@@ -116,7 +116,7 @@ class Subagents:
     def solve(self, context: AttemptContext) -> AgentResult:
         """Work until the command passes, the router stops, or there is no more progress."""
         version = roles(self.options.prompt_version).version
-        context.report_prompt_version(version)  # recorded even if the attempt ends by an exception
+        context.report_prompt_version(version)  # recorded even if the attempt ends with an exception
         if missing := list(_missing(context.tools.specs)):
             message = f"the 'subagents' agent requires {' and '.join(missing)}"
             return AgentResult(ended="tool_error", message=message, prompt_version=version)
@@ -142,24 +142,26 @@ class _Repair:
         for _ in range(self._options.max_rounds):
             decision = router.ask(outcome)
             if isinstance(decision, Failure):
-                return _gave_up(f"the router: {decision.reason}")
+                return _gave_up(f"the router failed: {decision.reason}")
             if decision.action == "stop":
                 return self._stopped(decision.task)
             outcome = self._do(decision)
             if self._known.last.passed and not self._known.first.passed:
                 return AgentResult(message="the failing command passes")
             if self._same_failures >= self._options.same_failure:
-                return _gave_up(f"the command fails in the same way after {self._same_failures} changes")
+                return _gave_up(f"the command still fails in the same way (changes tried: {self._same_failures})")
             if self._futile >= self._options.idle_turns:
-                return _gave_up(f"{self._futile} decisions in a row could not be carried out; last problem: {outcome}")
-        return _gave_up(f"the command does not pass after {self._options.max_rounds} decisions")
+                return _gave_up(
+                    f"consecutive decisions that could not be carried out: {self._futile}; last problem: {outcome}"
+                )
+        return _gave_up(f"the command does not pass; decisions made: {self._options.max_rounds}")
 
     def _stopped(self, why: str) -> AgentResult:
         message = f"the router stopped: {why}"
         return AgentResult(message=message) if self._known.last.passed else _gave_up(message)
 
     def _do(self, decision: Decision) -> str:
-        """Carry out a decision, and return a message about it for the router. Raises BudgetExceeded without steps."""
+        """Carry out a decision, and return a message for the router. Raises BudgetExceeded if no steps are left."""
         if self._context.budget.steps_left == 0:
             rerun(self._context)  # raises BudgetExceeded, which the harness records as the end of the attempt
         if problem := self._obstacle(decision):

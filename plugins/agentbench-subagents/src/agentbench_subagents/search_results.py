@@ -17,7 +17,7 @@ WHY: Mapping[Kind, str] = {
 }
 
 _MAX_LOCATIONS = 2000
-"""Maximum locations that are matched: the output can name a million."""
+"""Maximum number of locations to match, since the output can name a million."""
 
 
 @attrs.frozen(kw_only=True)
@@ -64,10 +64,10 @@ class _Paths:
                 self._by_suffix.setdefault(suffix, []).append(path)
 
     def match(self, printed: str) -> str | None:
-        """The file that shares the longest suffix with a printed path; none if it is ambiguous.
+        """The file that shares the longest suffix with a printed path; ``None`` if it is ambiguous.
 
-        Printed paths are absolute inside a sandbox, or relative to some directory; a module that is a package
-        is its ``__init__.py``. One path must be a suffix of the other: ``a/x.py`` does not match ``b/x.py``.
+        Printed paths are absolute inside a sandbox, or relative to some directory; a package stands for
+        its ``__init__.py``. One path must be a suffix of the other: ``a/x.py`` does not match ``b/x.py``.
         """
         parts = [part for part in printed.split("/") if part not in ("", ".")]
         package = [*parts[:-1], parts[-1].removesuffix(".py"), "__init__.py"] if parts else []

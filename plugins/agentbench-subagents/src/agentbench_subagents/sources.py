@@ -1,4 +1,4 @@
-"""A Python file that may have been read only in part: its lines, syntax tree and definitions. Pure."""
+"""A Python file that may have been read only in part: its lines, syntax tree and definitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cached_property
 import attrs
 
 _MAX_CHARS = 1_000_000
-"""Longer text is not parsed."""
+"""Maximum characters of a text that is parsed."""
 
 _WARNINGS = threading.Lock()
 """Warning filters are global, and attempts run in threads."""
@@ -22,7 +22,7 @@ Span = tuple[int, int]
 
 @attrs.frozen(kw_only=True)
 class Definition:
-    """A class, a function or a method. ``name`` is dotted. Definitions inside of functions are not listed."""
+    """A class, a function or a method. ``name`` is dotted. Definitions inside functions are not listed."""
 
     name: str
     span: Span
@@ -39,11 +39,11 @@ class Source:
     path: str
     lines: Mapping[int, str]
     total: int
-    """Number of lines of the whole file."""
+    """Number of lines in the whole file."""
 
     @classmethod
     def of(cls, path: str, text: str, *, of_lines: int | None = None) -> Source:
-        """A file, or its beginning: then ``of_lines`` is the number of lines of the whole file."""
+        """A file, or only its beginning if ``of_lines``, the number of lines in the whole file, is given."""
         lines = lines_of(text)
         total = len(lines)
         if of_lines is not None:
@@ -76,7 +76,7 @@ class Source:
 
     @cached_property
     def definitions(self) -> tuple[Definition, ...]:
-        """Its definitions, in the order of lines; empty without a syntax tree."""
+        """The definitions in the file, in the order of lines; empty without a syntax tree."""
         return tuple(sorted(_definitions(self.tree), key=lambda it: it.span)) if self.tree else ()
 
     @cached_property
@@ -88,7 +88,7 @@ class Source:
 
     @cached_property
     def only_reexports(self) -> bool:
-        """Whether it only re-exports: it has only imports, strings and names like ``__all__``."""
+        """Whether it only re-exports, with nothing but imports, strings and names like ``__all__``."""
         return self.tree is not None and bool(self.import_spans) and all(map(_is_reexport, self.tree.body))
 
     def enclosing(self, line: int) -> tuple[Definition, ...]:
