@@ -24,7 +24,7 @@ SHORTEST = 6
 """Minimum number of characters; shorter values, or parts of values, would match ordinary words."""
 
 _WRAPPABLE = 12  # bytes; a shorter encoding broken over lines is probably ordinary text
-_LONG = 200  # bytes; longer texts may be cut at their ends, names and words are not
+_LONG = 200  # bytes; longer texts may be cut at their ends, unlike names and words
 _CUT = re.compile(rb"\[\.\.\.(?: \d{1,20} [a-z]{1,20} left out \.\.\.)?\](?:\r?\n)?|\.{3,}")
 _ESCAPE_BEGUN = re.compile(rb"(?:%[0-9a-fA-F]?|\\(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?|[0-7]{0,2}))$")
 _ESCAPE_ENDED = re.compile(rb"u?[0-9a-fA-F]{1,4}|x[0-9a-fA-F]{1,2}")

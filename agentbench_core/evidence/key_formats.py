@@ -14,7 +14,7 @@ import ahocorasick_rs
 
 _WINDOW = 200  # bytes that a rule may examine from the start of a key: bounds the time for hostile text
 _REST = re.compile(rb"[A-Za-z0-9_-]*")  # of a key that is longer than its rule expects
-_OPENAI = b"T3BlbkFJ"  # in the middle of every key; their prefix is common, and their rule is slow
+_OPENAI = b"T3BlbkFJ"  # in the middle of every OpenAI key, whose prefix is common and whose rule is slow
 _RULES = (
     ("Azure storage key", "AccountKey=", r"AccountKey=[a-zA-Z0-9+\/=]{88}"),
     ("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"(?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9_]{36}"),
@@ -89,7 +89,7 @@ class KeyFormats:
 
 
 def _private_keys(text: bytes) -> Iterator[tuple[int, int, str]]:
-    """Complete blocks, and parts of one at a cut: the lines after its first line, or before its last."""
+    """Complete blocks, and parts of a block at a cut: the lines after its first line, or before its last."""
     open_: re.Match[bytes] | None = None
     before = 0  # the end of the previous marker
     for mark in [*_MARK.finditer(text), None]:

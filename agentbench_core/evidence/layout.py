@@ -47,7 +47,7 @@ def step_diff(step: int) -> str:
 
 
 def shorten(text: str, lines: int = LOG_LINES) -> str:
-    """The first and last ``lines`` lines of a log, with a line between that states how many were omitted."""
+    """The first and last ``lines`` lines of a log, with a line between them that states how many were omitted."""
     every = text.splitlines(keepends=True)
     if len(every) <= 2 * lines:
         return text

@@ -171,7 +171,7 @@ def without_evidence(directory: Path) -> int:
 
 
 def status(directory: Path) -> str:
-    """The status of ``run_finished``, or ``unfinished`` after a crash and while it runs."""
+    """The status of ``run_finished``, or ``unfinished`` after a crash and during the run."""
     last = ""
     for _, value in journal.lines(directory / layout.EVENTS, sealed=True, type_="run_"):
         last = value.get("status", UNFINISHED)

@@ -19,7 +19,7 @@ from agentbench_core.errors import InputError
 
 _LARGEST = 1 << 20  # bytes; larger documents are accidents or attacks
 _DEEPEST = 32
-_MOST_NAMES = 1000  # directory entries searched for the closest name
+_MOST_NAMES = 1000  # maximum number of directory entries searched for the closest name
 
 
 class _StrictLoader(yaml.SafeLoader):

@@ -115,7 +115,7 @@ def read_flakes(suite: Path) -> Flakes:
 
 
 def quarantine(tasks: Sequence[Task], sandbox: str | None, today: datetime.date) -> Quarantine:
-    """The tasks that are quarantined in a sandbox, or in any (``None``), according to the files of their suites.
+    """The tasks that are quarantined in a sandbox, or in any sandbox (``None``), according to their suites' files.
 
     Entries that have expired, or whose digest differs from the task's, have no effect.
     """
@@ -186,7 +186,7 @@ def wilson(events: int, of: int, confidence: float = 0.95) -> tuple[float, float
 
         (p + z²/2n ± z √(p(1-p)/n + z²/4n²)) / (1 + z²/n)
 
-    It is never empty, even at 0 of n and n of n. For n = 0 it is 0 to 1.
+    Its width is never 0, even for 0 of n and n of n. For n = 0, it is 0 to 1.
 
     Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927) 209.
 

@@ -40,7 +40,7 @@ class Task:
     text: str = attrs.field(repr=False)  #: text of `task.yaml`
     hidden: tuple[HiddenFile, ...]  #: the hidden tests
     script: tuple[ToolCall, ...] = attrs.field(repr=False)  #: the reference solution as tool calls
-    digest: str  #: covers everything that can affect a result, hidden tests included
+    digest: str  #: covers everything that can affect a result, including hidden tests
 
 
 @attrs.frozen(kw_only=True)
@@ -171,7 +171,7 @@ def _read_oracle(task_file: Path, oracle: Oracle) -> tuple[ToolCall, ...]:
 
 
 def _digest(spec: TaskSpec, hidden: Sequence[HiddenFile]) -> str:
-    """Digest of everything that can affect a result: not the repository's location or the reference solution."""
+    """Digest of everything that can affect a result, without the repository's location and the reference solution."""
     plain = dump(spec)
     for irrelevant in ("tags", "oracle", "artifacts"):
         del plain[irrelevant]

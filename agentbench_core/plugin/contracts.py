@@ -165,7 +165,7 @@ class EventLog(Protocol):
 class ToolContext:
     """The context of a tool call."""
 
-    workspace: Workspace  #: the agent's files, from the host
+    workspace: Workspace  #: the agent's files, as seen from the host
     sandbox: Sandbox  #: the agent's sandbox
     deadline: Deadline
     """End of the tool's time or of the attempt's, whichever comes first."""

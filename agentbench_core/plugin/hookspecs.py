@@ -16,7 +16,7 @@ A factory takes its options and returns the component. Options are a frozen attr
 :func:`agentbench_core.option`. Names are ``[a-z0-9][a-z0-9_-]*``.
 
 The module declares the version of this API that it was written for: ``AGENTBENCH_API = 1``. Within a version, hooks
-and contracts only grow: a new parameter of a hook is optional for implementations, a new method or field has a
+and contracts only grow: a new parameter of a hook is optional for implementations, and a new method or field has a
 default. A hook to be removed is marked ``@hookspec(warn_on_impl=DeprecationWarning("... use ... instead"))`` for at
 least one minor release: plugins that implement it still work, and ``plugins check`` and ``doctor`` report the
 replacement. Breaking changes increment :data:`API_VERSION`; :data:`OLDEST_API` is the oldest supported version.

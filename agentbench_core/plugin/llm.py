@@ -20,7 +20,7 @@ class ExpectedCalls:
     workers: int
     """Number of parallel attempts, and therefore of parallel calls."""
     max_cost_usd: float | None
-    """Maximum cost of the run or an attempt, whichever is lower. If set, no call may cost more than prices imply."""
+    """Cost limit of the run or an attempt, whichever is lower. If set, no call may exceed the reported prices."""
     deadline: Deadline  #: end of the preflight
 
 

@@ -37,8 +37,8 @@ class RunStarted:
 class RunResumed:
     """A run is resumed."""
 
-    kept: int  #: number of recorded attempts
-    attempts: int  #: number of attempts to run
+    kept: int  #: number of attempts already recorded
+    attempts: int  #: number of attempts still to run
 
 
 @attrs.frozen(kw_only=True)
@@ -73,7 +73,7 @@ class BaselineStarted:
     """The failing command starts on the unchanged tree."""
 
     command: str  #: the shell command
-    cached: bool = False  #: whether the result comes from another attempt
+    cached: bool = False  #: whether the result of another attempt is used
 
 
 @attrs.frozen(kw_only=True)
@@ -83,7 +83,7 @@ class BaselineFinished:
     exit_code: int | None  #: `None` if the command was killed
     failed_as_expected: bool  #: whether it failed for the right reason
     duration_sec: float  #: seconds
-    cached: bool = False  #: whether the result comes from another attempt
+    cached: bool = False  #: whether the result of another attempt is used
 
 
 @attrs.frozen(kw_only=True)

@@ -13,7 +13,7 @@ from agentbench_core.schema import option
 N = TypeVar("N", int, float)
 
 OUTPUT_CAP = 1 << 20
-"""Maximum number of bytes that a sandbox keeps of each stream: one half from its start, one half from its end."""
+"""Maximum number of bytes that a sandbox keeps of each stream: half from its start and half from its end."""
 
 
 @attrs.frozen(kw_only=True)
@@ -24,7 +24,7 @@ class ResourceUsage:
     throttled_sec: float | None = option(None, help="seconds throttled by the task's `cpu_limit`")
     memory_stall_sec: float | None = option(
         None,
-        help="seconds in which at least one process waited for memory because of the task's limit or low memory",
+        help="seconds in which any process waited for memory, because of the task's limit or a lack of free memory",
     )
     memory_reclaims: int | None = option(
         None, help="number of times that the task's `mem_limit_mb` was reached and memory was reclaimed"
@@ -54,7 +54,7 @@ class Command:
 
     run: str
     """Text for ``sh -c``, run in the workspace."""
-    network: bool = attrs.field(default=False, kw_only=True)  #: whether it has network access
+    network: bool = attrs.field(default=False, kw_only=True)  #: whether the command has network access
     read_only: bool = attrs.field(default=False, kw_only=True)
     """Whether the command does not need to write to the workspace; the sandbox may then make it read-only."""
     inputs: Mapping[str, Path] = attrs.field(factory=dict, kw_only=True)

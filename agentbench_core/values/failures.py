@@ -8,10 +8,10 @@ import attrs
 
 
 class FailureReason(enum.StrEnum):
-    """The primary code of every attempt that did not pass."""
+    """The reason why an attempt did not pass."""
 
     SETUP_FAILED = "SETUP_FAILED"  #: the setup failed, or the environment is unsuitable; not scored
-    BASELINE_NOT_FAILING = "BASELINE_NOT_FAILING"  #: invalid task: it does not fail before the fix; not scored
+    BASELINE_NOT_FAILING = "BASELINE_NOT_FAILING"  #: invalid task: the failing command did not fail; not scored
     TIMEOUT = "TIMEOUT"  #: the agent or the tests ran out of time
     SANDBOX_ERROR = "SANDBOX_ERROR"  #: the sandbox failed; not scored
     TOOL_ERROR = "TOOL_ERROR"  #: the agent ended because of a tool error
@@ -19,7 +19,7 @@ class FailureReason(enum.StrEnum):
     AGENT_GAVE_UP = "AGENT_GAVE_UP"  #: the agent gave up, used up its budget, or changed nothing
     LLM_ERROR = "LLM_ERROR"  #: the model provider failed; not scored
     AGENT_ERROR = "AGENT_ERROR"  #: the agent raised an exception, or returned no result
-    TAMPERED = "TAMPERED"  #: the verdict was attacked
+    TAMPERED = "TAMPERED"  #: the verdict was tampered with
     INTERRUPTED = "INTERRUPTED"  #: the run was interrupted; not scored
 
 
@@ -35,7 +35,7 @@ class Outcome(enum.StrEnum):
     AGENT_ERROR = "agent_error"  #: the agent raised an exception, or returned no result
     LLM_ERROR = "llm_error"  #: the model provider failed
     SETUP_FAILED = "setup_failed"  #: the setup failed, or the environment is unsuitable
-    INVALID_TASK = "invalid_task"  #: the task does not fail before the fix
+    INVALID_TASK = "invalid_task"  #: the failing command did not fail before the fix
     SANDBOX_ERROR = "sandbox_error"  #: the sandbox failed
     INTERRUPTED = "interrupted"  #: the run was interrupted
 
@@ -69,7 +69,7 @@ class Happened:
     tests_passed: bool | None = None
     """The scorer's verdict; ``None`` if the scorer did not run."""
     tests_timed_out: bool = False  #: whether the tests reached the deadline
-    tampered: bool = False  #: whether the verdict was attacked
+    tampered: bool = False  #: whether the verdict was tampered with
 
 
 @attrs.frozen(kw_only=True)
@@ -82,7 +82,7 @@ class Verdict:
 
 
 def verdict(happened: Happened) -> Verdict:
-    """The verdict for an attempt. The first matching rule applies; ``docs/failures.md`` lists them in the same order.
+    """The verdict for an attempt. The first matching rule applies; ``docs/failures.md`` lists the rules in this order.
 
     1. an outcome outside the agent's control: not scored, with the reason for that outcome
     2. the verdict was tampered with: ``TAMPERED``

@@ -254,7 +254,7 @@ class ConversationEntry:
     temperature: float | None = None  #: requested sampling temperature
     top_p: float | None = None  #: requested nucleus sampling
     tools: tuple[ToolSpec, ...] | None = None  #: available tools; `None`: unchanged since the agent's previous line
-    since: int  #: leading messages taken from the agent's previous line and response; 0: new conversation
+    since: int  #: number of messages kept from the agent's previous line and its response; 0: new conversation
     messages: tuple[Message, ...]  #: messages of the request after the first `since`
     completion: Completion  #: the response
 

@@ -148,8 +148,8 @@ def normalize_output(text: str) -> str:
     dates), durations, speeds, loopback ports above 9999, seeds, UUIDs, names directly in a temporary directory, and the
     length of rulers. So ``90 s`` equals ``5400 s``, and ``/tmp/a/x`` equals ``/tmp/b/x``.
 
-    Where the middle of a text was omitted, the position of the cut depends on the length of everything removed here.
-    Text next to the cut is removed in large pieces, so differences are rare but possible, mostly between two cuts in
+    If the middle of a text was omitted, the position of the cut depends on the length of everything removed here. Text
+    next to the cut is removed in large pieces, so differences are rare but possible, mostly between two cuts in
     one text. Decisions based on lengths, such as how much to omit, are not normalized. Takes linear time.
     """
     text = _apply(_BROAD, text)

@@ -40,7 +40,7 @@ class Integrity(enum.StrEnum):
     WEAK_VERDICT = "weak_verdict"  #: the verdict could be forged, such as one based on an exit code alone
     LEAK_SUSPECTED = "leak_suspected"  #: the agent may have seen the solution or the hidden tests
     TAMPER_SUSPECTED = "tamper_suspected"  #: the change, or how its tests ended, looks like an attack on the verdict
-    TAMPER_CONFIRMED = "tamper_confirmed"  #: the verdict was attacked: the attempt fails with `TAMPERED`
+    TAMPER_CONFIRMED = "tamper_confirmed"  #: the verdict was tampered with; the attempt fails with `TAMPERED`
 
 
 _ORDER = {word.value: rank for rank, word in enumerate(Integrity)}
@@ -55,7 +55,7 @@ def worst(labels: Iterable[str]) -> Integrity:
 class Label:
     """A label of an attempt, independent of its score, with evidence."""
 
-    name: str = attrs.field(validator=_TEXT)  #: such as `weak_verdict`; `docs/failures.md` lists those in use
+    name: str = attrs.field(validator=_TEXT)  #: label name, such as `weak_verdict`; listed in `docs/failures.md`
     evidence: str = attrs.field(default="", validator=_TEXT)  #: why the attempt has it
 
 
@@ -64,9 +64,9 @@ class Score:
     """A scorer's result."""
 
     passed: bool = attrs.field(validator=instance_of(bool))  #: the verdict
-    exit_code: int | None = attrs.field(validator=optional(instance_of(int)))  #: of the passing command, if it exited
+    exit_code: int | None = attrs.field(validator=optional(instance_of(int)))  #: passing command's exit code, if any
     timed_out: bool = False  #: whether the tests reached the deadline
-    tampered: bool = False  #: whether the verdict was attacked: the attempt fails
+    tampered: bool = False  #: whether the verdict was tampered with, so that the attempt fails
     labels: tuple[Label, ...] = attrs.field(default=(), validator=deep_iterable(instance_of(Label), instance_of(tuple)))
     """Labels for the record, such as ``weak_verdict``."""
     explanation: str = attrs.field(default="", validator=_TEXT)  #: why the attempt failed, for people
@@ -100,7 +100,7 @@ class BaselineValidation:
 
     attempted: bool = False  #: whether the failing command was run
     failed_as_expected: bool = False  #: whether it failed for the right reason
-    exit_code: int | None = None  #: its exit code; `None` if it was killed or not run
+    exit_code: int | None = None  #: exit code of the failing command; `None` if it was killed or not run
 
 
 @attrs.frozen(kw_only=True)
@@ -108,7 +108,7 @@ class Result:
     """The verdict in three fields."""
 
     passed: bool  #: the verdict
-    exit_code: int | None  #: of the passing command; `None` if it was killed or not run
+    exit_code: int | None  #: exit code of the passing command; `None` if it was killed or not run
     failure_reason: FailureReason | None  #: `None` if it passed
 
 
@@ -226,7 +226,7 @@ class Resumption:
 
     at: str  #: local time with offset, ISO 8601
     argv: tuple[str, ...]  #: the command line
-    changes: tuple[str, ...] = ()  #: what had changed since
+    changes: tuple[str, ...] = ()  #: what had changed since the run started
 
 
 @attrs.frozen(kw_only=True)

@@ -10,7 +10,7 @@ import msgspec
 class RowLabel(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Like :class:`~agentbench_core.values.record.Label`."""
 
-    name: str  #: such as `weak_verdict`
+    name: str  #: label name, such as `weak_verdict`
     evidence: str = ""  #: why the attempt has it
 
 

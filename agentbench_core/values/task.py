@@ -12,7 +12,7 @@ import attrs
 from agentbench_core.schema import option
 
 NAME_PATTERN = r"[a-z0-9][a-z0-9._-]{0,63}"
-"""Task and suite ids: valid directory names on every file system."""
+"""Pattern of task and suite ids, which are valid directory names on every file system."""
 
 _WEEK = 604_800  # seconds
 _NAMED_TESTS = 5

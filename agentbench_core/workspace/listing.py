@@ -30,7 +30,7 @@ EntryKind = Literal["file", "link", "special", "repository", "directory", "deep"
 
 @attrs.frozen
 class TreeEntry:
-    """One name in a tree.
+    """One entry of a tree.
 
     ``kind`` is ``repository`` for anything named ``.git``, ``deep`` for a directory deeper than 256 levels and
     ``unreadable`` for a directory that cannot be listed; these are not entered. A walk yields no ``directory``.

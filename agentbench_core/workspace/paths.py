@@ -86,7 +86,7 @@ def unquoted(text: str) -> str:
 
 
 def common_name(old: str, new: str) -> str | None:
-    """The one file behind two names, without git's ``a/`` and ``b/``; None if the names are of two files."""
+    """The one file behind two names, without git's ``a/`` and ``b/``; None if they name two files."""
     if NOTHING in (old, new):
         name = new if old == NOTHING else old
         prefix, slash, rest = name.partition("/")

@@ -35,7 +35,7 @@ def apply_hunks(patch: FilePatch, old: str) -> Applied:
         old: text of that file; empty for a new file.
 
     Raises:
-        PatchConflict: the patch does not match the file, or not uniquely; the message shows how.
+        PatchConflict: the patch does not match the file, or matches at several positions.
     """
     lines = split_lines(old)
     if patch.kind == "create" and lines:

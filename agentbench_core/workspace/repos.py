@@ -1,4 +1,4 @@
-"""Write the pristine tree of a task: one commit without later history.
+"""Write the pristine tree of a task, with one commit and no later history.
 
 A workspace gets the files as raw bytes and a ``.git`` with one commit that no other repository has: no remotes, no
 reflog, no tags, no later objects. Fetched data is cached in a bare repository per URL in the user's cache, so that a

@@ -22,7 +22,7 @@ class RecordingTools:
 
     inner: Toolbox
     budget: Budget
-    """The budget that pays for calls."""
+    """The budget to which calls are charged."""
     _lines: dict[str, dict[int, str]] = attrs.field(factory=dict)
     _errors: dict[str, str] = attrs.field(factory=dict)
 
@@ -76,7 +76,7 @@ def _normalized(path: str) -> str:
 
 
 def _first_line(snippet: Snippet, lines: dict[int, str]) -> int | None:
-    """Where a file contains the snippet, nearest to the reported line. Trailing whitespace is ignored."""
+    """The line nearest to the reported one where the snippet occurs. Trailing whitespace is ignored."""
     text = [line.rstrip() for line in snippet.text.splitlines()]
     blank = next((number for number, line in enumerate(text) if line), len(text))
     wanted = text[blank:][:_MAX_LINES]

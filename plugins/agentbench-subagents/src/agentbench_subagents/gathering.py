@@ -119,7 +119,7 @@ class _Gathering:
             named = candidate.depth == 0
             return not (named and (candidate.group is not Group.TEST or tests_read < _TESTS_FIRST))
 
-        return min(unread, key=later, default=None)  # of equal candidates the first, which is the best
+        return min(unread, key=later, default=None)  # the first of equal candidates, which is the best
 
     def _read(self, candidate: Candidate) -> Source | None:
         result = self._read_file(path=candidate.path)

@@ -22,7 +22,7 @@ _OWN = re.compile(r"(?:self|cls)\.")
 class Import:
     """A name that an import statement binds.
 
-    ``import a.b`` has the module ``a.b`` and no name; ``from ..a import b as c`` the module ``a``, level 2, and the
+    ``import a.b`` has the module ``a.b`` and no name; ``from ..a import b as c`` has the module ``a``, level 2 and the
     name ``b``, which is bound as ``c``. A star is a name.
     """
 
@@ -174,7 +174,7 @@ def _bindings(node: ast.Import | ast.ImportFrom) -> Iterator[Import]:
 
 
 def _names(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """Names and dotted names, with their lines; also parameters, which can be fixtures."""
+    """Names and dotted names, with their lines, including parameters, which can be fixtures."""
     if isinstance(node, ast.arg):
         yield node.lineno, node.arg
     elif isinstance(node, (ast.Name, ast.Attribute)):

@@ -18,7 +18,7 @@ BYTES_PER_TOKEN = 3
 MIN_TOKENS = 300
 """Minimum budget; a smaller one would hold only headings."""
 
-_CONTEXT = 15  # lines shown around a line outside of definitions, or in one that is too long
+_CONTEXT = 15  # lines shown around a line outside definitions, or in a definition that is too long
 _GAP = 3  # maximum lines between two parts that are shown instead of omitted
 _OVERHEAD = 300
 """Number of bytes reserved for the fixed lines of a pack."""
@@ -257,7 +257,7 @@ def _written(
     room: int,
     messages: Messages,
 ) -> Pack:
-    """The text. Lines about omitted files use the remaining room."""
+    """The pack as text. Lines about omitted files use the remaining space."""
     notes: list[str] = []
     for each in omitted:
         note = _note(each)

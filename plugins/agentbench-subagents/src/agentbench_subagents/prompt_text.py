@@ -1,4 +1,4 @@
-"""The messages to the router and its sub-agents, and to models that must submit a report. Pure."""
+"""The messages to the router and its sub-agents, and to models that must submit a report."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import attrs
 from agentbench_core import CommandRun
 from agentbench_subagents.reports import CandidateFile, PatchReport, SearchReport, Snippet, TestReport
 
-_OUTPUT = 6000  # characters of a command's output
-_FINDINGS = 20_000  # characters of all findings
-_WORDS = 2000  # characters of a summary, a reason, an explanation
-_DIFF = 6000  # characters of a diff
+_OUTPUT = 6000  # maximum characters of a command's output
+_FINDINGS = 20_000  # maximum characters of all findings
+_WORDS = 2000  # maximum characters of a summary, a reason or an explanation
+_DIFF = 6000  # maximum characters of a diff
 
 
 @attrs.frozen
@@ -53,15 +53,15 @@ class Known:
 
     command: str
     instruction: str
-    """Includes the initial output of the command."""
+    """The instruction, which includes the initial output of the command."""
     first: CommandRun
-    """The initial result of the command. If it passes, hidden tests decide."""
+    """The initial result of the command. If the command passes, hidden tests decide."""
     findings: SearchReport | None = None
     changes: tuple[Change, ...] = ()
     reverted: tuple[str, ...] = ()
     """Diffs that are no longer in the workspace."""
     advice: str = ""
-    """The tester's, about the latest output."""
+    """The tester's advice about the latest output."""
 
     @property
     def last(self) -> CommandRun:
@@ -113,7 +113,7 @@ class PromptText:
         return "\n\n".join(parts)
 
     def findings(self, report: SearchReport) -> str:
-        """A searcher's report as shown to others, with only the first files if there are too many."""
+        """A searcher's report as shown to others, with only the first files if there are many."""
         shown = [shortened(report.summary, _WORDS)] if report.summary else []
         room = _FINDINGS - sum(map(len, shown))
         for number, file in enumerate(report.files):

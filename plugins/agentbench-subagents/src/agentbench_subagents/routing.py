@@ -100,7 +100,7 @@ def roles(version: str) -> Roles:
 
 
 def _schemas(version: str) -> Mapping[str, Mapping[str, Any]]:
-    """Schemas of report tools by role, as sent in that version; roles without one use that of the report class."""
+    """Schemas of report tools by role, as sent in that version; others use the schema of the report class."""
     if version != "v1":
         return {}
     file = importlib.resources.files("agentbench_subagents") / "prompts" / "reports_v1.json"
@@ -199,7 +199,7 @@ class _Repair:
     def _patch(self, task: str) -> str:
         """Have the patcher report a diff, apply it, and rerun the command.
 
-        The patcher itself cannot change files. A diff that does not apply goes back to it, with the problem.
+        The patcher itself cannot change files. A diff that does not apply is returned to it, with the problem.
         """
         role, options = self._roles.patcher, self._options
         applied = ToolResult.success()
@@ -261,7 +261,7 @@ class _Repair:
             return Failure(f"its share of the budget is used up: {error.message}")
 
     def _share(self, steps: int) -> int:
-        """At most this many of the remaining steps, excluding the reserved steps."""
+        """``steps``, but no more than remain after the reserved steps."""
         left = self._context.budget.steps_left
         return steps if left is None else max(0, min(steps, left - _RESERVED))
 

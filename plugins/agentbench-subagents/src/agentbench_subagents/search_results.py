@@ -31,7 +31,7 @@ class FileMatches:
 
 
 def match_files(locations: Iterable[Location], paths: Iterable[str]) -> FileMatches:
-    """The files among ``paths`` that the first ``locations`` are in.
+    """The files among ``paths`` that contain the first ``locations``.
 
     Installed packages and the standard library are ignored.
     """
