@@ -36,7 +36,7 @@ class LocateFailures:
     )
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """Return ``files`` (path, lines, symbols, why) and ``not_in_workspace`` (paths that the workspace does not have).
+        """Return ``files`` (path, lines, symbols, why) and ``not_in_workspace`` (paths outside the workspace).
 
         Raises InputError for invalid arguments.
         """
