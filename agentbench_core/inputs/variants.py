@@ -56,7 +56,7 @@ def find_variant(name: str, shipped: Mapping[str, Mapping[str, Any]], directory:
     known = sorted({*files, *shipped})
     raise UnknownNameError(
         f"no variant {name!r}{did_you_mean(name, known)}",
-        remedy=f"Available: {', '.join(known) or 'none'}. A file works too: --variant path/to/{name}.yaml",
+        remedy=f"Available: {', '.join(known) or 'none'}. To use a file: --variant path/to/{name}.yaml",
     )
 
 

@@ -94,7 +94,7 @@ class CalibrationContext(CommandContext):
     """The context for calibrating a scorer."""
 
     fork: Callable[[bool], Path]
-    """A fresh copy of the prepared tree with the hidden tests; with ``True``, also with the reference solution.
+    """A fresh copy of the prepared tree with the hidden tests and, with ``True``, the reference solution.
 
     With ``True``, raises CalibrationError if the task has no reference solution.
     """

@@ -21,7 +21,7 @@ _PROGRAM = re.compile(r"\s*(?:\w+=[^\s'\"$`\\]*\s+)*([\w./+-]+)(?=\s|$)")
 
 @attrs.frozen(kw_only=True)
 class Suitability:
-    """Why verdicts would say nothing about an agent; both are empty if there is no reason."""
+    """Why verdicts would say nothing about an agent; both fields are empty if there is no reason."""
 
     obstacle: str = ""
     """Why the tests cannot be scored in the environment."""

@@ -19,7 +19,7 @@ _TEXT_BY_TEXT: Callable[[Any, Any, Any], Any] = deep_mapping(_TEXT, _TEXT)
 
 @attrs.frozen
 class Change:
-    """One changed path. Modes (100644, 100755, 120000) and blob ids are those of git, empty if there is no file.
+    """One changed path. Modes are git modes (100644, 100755, 120000). Modes and blob ids are empty without a file.
 
     A symbolic link has mode 120000, and its blob is the link target.
     """
