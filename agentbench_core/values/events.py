@@ -205,7 +205,7 @@ class TaskFinished:
 
 @attrs.frozen(kw_only=True)
 class RunFinished:
-    """A run has ended; only resuming it adds further lines."""
+    """A run has ended. Further lines are added only if it is resumed or rebuilt."""
 
     status: str  #: `completed`, `interrupted` or `stopped`
     attempts: int  #: number of recorded attempts
