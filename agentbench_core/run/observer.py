@@ -1,4 +1,4 @@
-"""Observers of a running run."""
+"""Observers of a run in progress."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class RunObserver:
     """Receives the events of a run, from several threads. Subclasses override the methods they need."""
 
     def resumed(self, recorded: int) -> None:
-        """A run is resumed; this many of its attempts are already recorded."""
+        """A run is resumed. ``recorded`` is the number of attempts that are already recorded."""
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
         """An attempt starts."""
@@ -30,7 +30,7 @@ class RunObserver:
         """The reporter has ended, or was abandoned."""
 
     def note(self, message: str) -> None:
-        """A note for the user."""
+        """A note to show to the user."""
 
 
 class SafeObserver(RunObserver):

@@ -11,7 +11,7 @@ from agentbench_core.values.record import AttemptLimits
 
 @attrs.frozen(kw_only=True)
 class AttemptPlan:
-    """One agent on one task."""
+    """The plan to run one agent on one task once."""
 
     run_id: str  #: id of the run
     attempt_id: str  #: unique among all runs
@@ -25,11 +25,11 @@ class AttemptPlan:
     flaky: str = ""
     """The measured flakes of the task in the suite's ``flakes.yaml``."""
     environment_digest: str | None = None
-    """Digest of the environment of earlier attempts of this run on the task, if it must be the same."""
+    """Digest of the environment that this run's earlier attempts on the task used; ``None`` accepts any environment."""
 
     @property
     def limits(self) -> AttemptLimits:
-        """The variant's limits; the task's where the variant sets none."""
+        """The variant's limits, or the task's where the variant sets none."""
         ours, task = self.variant.settings.limits, self.task.spec
         return AttemptLimits(
             timeout_sec=ours.timeout_sec or task.environment.timeout_sec,

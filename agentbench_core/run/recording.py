@@ -1,4 +1,4 @@
-"""Destinations of the events and evidence of one attempt: the run's store, or memory while tasks are checked."""
+"""Destinations of an attempt's events and evidence: the run's store, or memory while tasks are checked."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from agentbench_core.evidence.store import Store
 from agentbench_core.values.events import AgentTurnStarted, Delegation, Event, Warning_
 from agentbench_core.values.execution import Output
 
-_TAIL = 15  # lines of each stream
+_TAIL = 15  # number of last lines kept from each stream
 
 
 class AttemptEvents(Protocol):
     """Receives the events of one attempt; an ``EventLog`` that can also write them durably."""
 
     def emit(self, event: Event, *, durable: bool = False) -> None:
-        """Write one event; with ``durable`` it is on disk before this returns."""
+        """Write one event. With ``durable``, it is on disk when this method returns."""
 
 
 class Evidence(Protocol):
@@ -47,7 +47,7 @@ class Recording:
 
     log: AttemptEvents  #: receives events
     files: Evidence  #: receives files
-    directory: Path | None = None  #: the attempt's files; `None` if they are not written
+    directory: Path | None = None  #: contains the attempt's files; `None` if no files are written
 
 
 @attrs.define
@@ -59,7 +59,7 @@ class AttemptLog:
     ended: bool = False
 
     def emit(self, event: Event, *, durable: bool = False) -> None:
-        """Write one event. Raises Interrupted in an agent thread that outlived its attempt."""
+        """Write one event. Raises Interrupted if the attempt has ended, as for an agent thread that outlived it."""
         if self.ended:
             raise Interrupted("the attempt has ended")
         self.store.emit(event, self.attempt_id, durable=durable)
@@ -67,7 +67,7 @@ class AttemptLog:
 
 @attrs.frozen
 class AgentLog:
-    """The events that an agent may write itself."""
+    """Writes only the events that an agent may write itself."""
 
     log: AttemptEvents
 

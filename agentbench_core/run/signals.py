@@ -17,7 +17,7 @@ from agentbench_core.values.limits import Deadline
 T = TypeVar("T")
 
 FOR_EVER = 1e8
-"""Seconds; about three years, and safe for every clock."""
+"""A time limit that is never reached, in seconds: about three years."""
 
 _GRACE_SEC = 5.0
 """Seconds that a scorer has to stop after an interrupt."""
@@ -25,7 +25,7 @@ _GRACE_SEC = 5.0
 
 @contextlib.contextmanager
 def signals_as_ctrl_c() -> Iterator[None]:
-    """SIGTERM and closing the terminal stop a run like Ctrl-C."""
+    """Treat SIGTERM and a closed terminal like Ctrl-C inside the block."""
     with _handled((signal.SIGTERM, signal.SIGHUP), signal.default_int_handler):
         yield
 
@@ -42,14 +42,14 @@ def _handled(numbers: Sequence[signal.Signals], handler: Callable[[int, FrameTyp
 
 
 class Interrupts:
-    """The first Ctrl-C, SIGTERM or closed terminal ends a deadline; the second ends the process.
+    """The first interrupt (Ctrl-C, SIGTERM or a closed terminal) ends a deadline; the second ends the process.
 
-    Sandboxes end with their process, and records are on disk, so the second one loses nothing.
+    Sandboxes end with the process, and records are on disk, so the second interrupt loses no recorded attempt.
     """
 
     def __init__(self, stop: Deadline) -> None:
         self.ends = stop
-        """The deadline that the first one ends."""
+        """The deadline that the first interrupt ends."""
         self.interrupted = False
 
     @contextlib.contextmanager
@@ -68,9 +68,9 @@ class Interrupts:
 
 
 def run_in_thread(work: Callable[[], T], name: str, until: Deadline, *, grace: float) -> Future[T]:
-    """Run ``work``, which is plugin code, in its own thread; wait until it ends, or ``until`` plus ``grace`` seconds.
+    """Run ``work`` (plugin code) in its own thread, and wait for it until ``grace`` seconds after ``until`` expires.
 
-    After that the thread is abandoned, since it cannot be killed, and the future is not done.
+    A thread that has not ended by then is abandoned, since it cannot be killed, and the future is not done.
     """
     future: Future[T] = Future()
 
@@ -89,7 +89,7 @@ def run_in_thread(work: Callable[[], T], name: str, until: Deadline, *, grace: f
 
 
 def until_stopped(stop: Deadline, work: Callable[[], T], name: str) -> T:
-    """The result or exception of ``work``. Raises Interrupted if the run was stopped and ``work`` did not end."""
+    """Return or raise the result of ``work``. Raises Interrupted if the run was stopped and ``work`` did not end."""
     done = run_in_thread(work, name, stop, grace=_GRACE_SEC)
     if not done.done():
         stop.check()

@@ -20,7 +20,7 @@ from agentbench_core.values.task import digest
 
 _ONE = sorted(name for name, kind in KINDS.items() if kind.setting == "one")
 _NAMED_ONLY = {"replays", "offline"}
-"""Capabilities of llms that are only used if they are named."""
+"""Capabilities of llms that are never a default: such an llm must be named."""
 _MANY = [kind for kind in KINDS.values() if kind.setting == "many"]
 
 
@@ -60,7 +60,7 @@ class ConfiguredComponent:
         return cls(component=component, options=None)
 
     def identity(self) -> dict[str, Any]:
-        """The facts for a digest."""
+        """Everything that identifies the component in a digest."""
         source = self.component.source
         return {"name": self.name, "options": dump(self.options), "from": f"{source.distribution} {source.version}"}
 
@@ -73,7 +73,7 @@ class Variant:
     settings_with_origins: Mapping[str, Setting]  #: every setting by its dotted name
     settings: Settings  #: all settings
     agents: Mapping[str, ConfiguredComponent]
-    """By name: the variant's own agent, or one per entrypoint of the tasks; empty if tasks are only checked."""
+    """Agents by name: the variant's own, or one per task entrypoint; empty if tasks are only checked."""
     tools: tuple[ConfiguredComponent, ...]  #: tools for agents, sorted by name
     llm: ConfiguredComponent | None  #: `None` if no agent uses a model
     sandbox: ConfiguredComponent  #: the sandbox
@@ -93,7 +93,7 @@ class Variant:
 
     @property
     def agent_names(self) -> str:
-        """The agent, or all of them, for display."""
+        """The names of all agents, for display."""
         return ", ".join(sorted(self.agents))
 
     @property
@@ -105,7 +105,7 @@ class Variant:
 
     @property
     def digest(self) -> str:
-        """Identifies the variant: agents with options and versions, model, tools, limits."""
+        """Digest that identifies the variant: agents with options and versions, model, tools, limits."""
         return digest(
             {
                 "agents": [agent.identity() for _, agent in sorted(self.agents.items())],
@@ -166,12 +166,12 @@ def make_variant(
 
 
 def variant_without_agents(name: str, resolved: Resolved, registry: Registry) -> Variant:
-    """A variant without agents, for checking tasks. Raises InputError."""
+    """A variant without agents, for checking tasks. Raises InputError if its settings are invalid."""
     settings = resolved.settings
     for kind in _MANY:
         listed = getattr(settings, kind.plural)
         if len(set(listed)) < len(listed):
-            raise InputError(f"{kind.plural}: one of {', '.join(listed)} is listed twice")
+            raise InputError(f"{kind.plural}: a name is listed twice: {', '.join(listed)}")
     for kind in _MANY:  # options of unused components are allowed if they are valid
         for unused in getattr(settings, kind.name):
             _ready(registry, resolved, kind.name, unused)
@@ -190,9 +190,9 @@ def variant_without_agents(name: str, resolved: Resolved, registry: Registry) ->
 
 
 def default_options(resolved: Resolved, registry: Registry) -> Mapping[str, Setting]:
-    """The defaults of options that no layer sets, for all named components. Raises InputError.
+    """The defaults of options that no layer sets, for all named components. Raises InputError if options are invalid.
 
-    An llm that is not installed has none: agents that need it are refused elsewhere.
+    An llm that is not installed is skipped; agents that need it are refused elsewhere.
     """
     leaves: dict[str, Setting] = {}
     for kind, section, name in named_components(resolved.settings):
@@ -205,7 +205,7 @@ def default_options(resolved: Resolved, registry: Registry) -> Mapping[str, Sett
 
 
 def wrong_components(resolved: Resolved, registry: Registry) -> Iterator[InputError | PluginError]:
-    """Errors of named components: not installed, or invalid options."""
+    """Yield an error for each named component that is not installed or has invalid options."""
     for kind, _, name in named_components(resolved.settings):
         try:
             _ready(registry, resolved, kind, name)
@@ -226,7 +226,7 @@ def _section(kind: str, name: str) -> str:
 
 
 def _options_set(settings: Settings, kind: str, name: str) -> Mapping[str, Any]:
-    """The options set for a component."""
+    """The options that the settings contain for a component."""
     options: Mapping[str, Any] = (
         getattr(settings, kind).options if kind in _ONE else getattr(settings, kind).get(name, {})
     )
@@ -272,7 +272,7 @@ def _llm(resolved: Resolved, registry: Registry, agent: ConfiguredComponent) -> 
 
 
 def _instead(registry: Registry) -> str:
-    """How to try an agent without a model, if there is an offline one."""
+    """A hint for trying an agent offline; empty if no offline llm is installed."""
     offline = [f"--llm {c.name}" for c in registry.all("llm") if "offline" in c.capabilities]
     return f"\nTo try it offline, without a model: {' or '.join(offline)}" if offline else ""
 

@@ -26,18 +26,18 @@ from agentbench_core.values.limits import Deadline
 T = TypeVar("T")
 
 _GRACE_SEC = 5.0
-"""Grace period: a component that respects its own deadline can report what it was waiting for."""
+"""Grace period in seconds, so that a component that respects its deadline can report what it was waiting for."""
 
 
 def run_preflight(component: Component, question: Callable[[], T], *, seconds: float) -> T:
-    """The result of ``question``, a call to the component's ``preflight``, within ``seconds``.
+    """Return the result of ``question``, a call to the component's ``preflight``, within ``seconds``.
 
     A thread that does not end is abandoned, since a thread cannot be killed.
 
     Raises:
         AgentBenchError: raised by the component.
         PluginError: the component raised anything else, including SystemExit.
-        UnavailableError: it did not end in time.
+        UnavailableError: the preflight did not end in time.
     """
     who = f"{component.kind} {component.name!r}"
     future = run_in_thread(question, f"preflight of {who}", Deadline(seconds), grace=_GRACE_SEC)
@@ -58,14 +58,14 @@ def run_preflight(component: Component, question: Callable[[], T], *, seconds: f
 
 
 class Obstacles:
-    """Collects everything that prevents a run, so that it is reported at once."""
+    """Collects all problems that prevent a run, so that they are reported together."""
 
     def __init__(self) -> None:
         self._errors: list[InputError | UnavailableError] = []
 
     @contextlib.contextmanager
     def gathered(self) -> Iterator[None]:
-        """Collect an error of these kinds raised in the block."""
+        """Collect an InputError or UnavailableError raised in the block."""
         try:
             yield
         except (InputError, UnavailableError) as error:
@@ -91,8 +91,8 @@ def _indented(error: AgentBenchError) -> str:
 class OncePerKey(Generic[T]):
     """Results by key, computed by the first thread that requests them while the others wait.
 
-    A SetupError is also a result, and is raised for all. Any other error only affects the thread that got it; the next
-    thread tries again.
+    A SetupError is also a result, and is raised in every thread. Any other error only affects the thread in which it
+    was raised; the next thread tries again.
     """
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class CpuSlots:
 
     @contextlib.contextmanager
     def slot(self) -> Iterator[float]:
-        """Wait for a slot and hold it; yields the seconds waited. Raises Interrupted if the run is stopped."""
+        """Hold a slot inside the block, and yield the seconds waited. Raises Interrupted if the run is stopped."""
         began = time.monotonic()
         while not self._free.acquire(timeout=0.5):  # short, so that interrupts are handled
             self._stop.check()
@@ -156,7 +156,7 @@ class CpuSlots:
 
 
 PATIENCE_SEC = 600.0
-"""How long a run waits for disk space before it stops."""
+"""Maximum seconds that a run waits for disk space before it stops."""
 
 _POLL_SEC = 0.5
 
@@ -173,9 +173,9 @@ class DiskGuard:
         self._warned = False
 
     def wait(self) -> float:
-        """Return when enough space is free, with the seconds waited.
+        """Wait until enough space is free, and return the seconds waited.
 
-        Raises RunStoppedError if there is too little for too long, Interrupted if the run is stopped.
+        Raises RunStoppedError after ``PATIENCE_SEC`` without enough space, and Interrupted if the run is stopped.
         """
         started = time.monotonic()
         while shortage := self._shortage():

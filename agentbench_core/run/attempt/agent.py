@@ -48,7 +48,7 @@ from agentbench_core.values.record import Label
 GRACE_SEC = 5.0
 """Seconds that an agent has to stop after its deadline before its thread is abandoned."""
 
-_SHOWN = 20_000  # characters of the failing command's output in an instruction
+_SHOWN = 20_000  # maximum characters of the failing command's output in an instruction
 
 
 @attrs.frozen(kw_only=True)
@@ -61,11 +61,11 @@ class AgentPhaseResult:
     llm_calls: int  #: number of model calls
     usage: Usage  #: tokens and cost
     prompt_version: str  #: version of the agent's prompts
-    labels: tuple[Label, ...] = ()  #: limits of the sandbox that were reached
+    labels: tuple[Label, ...] = ()  #: labels for sandbox limits that were reached
 
 
 class AgentPhase:
-    """One agent on one workspace."""
+    """Runs one agent on one workspace."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class AgentPhase:
         )
 
     def run(self, workspace: Path) -> AgentPhaseResult:
-        """Run the agent until it ends or is stopped; afterwards none of its processes is left in the sandbox."""
+        """Run the agent until it ends or is stopped. Afterwards, none of its processes is left in the sandbox."""
         agent: Agent = self._plan.agent.make()
         meter = self._meter()
         with contextlib.ExitStack() as stack:
@@ -109,7 +109,7 @@ class AgentPhase:
                     monitor=self._monitor,
                 )
             )
-            # From then on, every call from threads that the agent left behind is refused.
+            # After the phase, all calls from threads that the agent left behind are refused.
             stack.callback(self._deadline.end, Interrupted("the agent phase is over"))
             if meter:
                 stack.callback(meter.close)
@@ -192,7 +192,7 @@ class AgentPhase:
         elif self._deadline.expired:
             self._note(self._deadline.check)
         elif isinstance(ended[0], BudgetExceeded):
-            self._note(self._budget.check)  # an agent may check its budget and ignore the exception
+            self._note(self._budget.check)  # counts only if the budget is really exhausted
         return ended[0] if ended else None
 
     def _outcome(self, ended: object) -> Outcome:
@@ -223,11 +223,11 @@ _OUTCOMES: dict[type[BaseException], Outcome] = {
     SandboxError: Outcome.SANDBOX_ERROR,
     AgentBenchError: Outcome.AGENT_ERROR,
 }
-"""The stop from outside, as recorded by the harness. Exceptions of the agent itself do not count."""
+"""The outcome of each error that stops an agent from outside. The agent's own exceptions do not count."""
 
 
 def _safe_text(how: Callable[[object], str], value: object) -> str:
-    """An agent's object as text, even if its ``repr`` fails."""
+    """An agent's object as text, even if the conversion fails."""
     try:
         return how(value)
     except Exception:  # noqa: BLE001 - the agent's own code may raise anything
@@ -252,7 +252,7 @@ def instruction(task: Task, failure_output: str) -> str:
 
 
 _MOST = 1000
-"""Maximum delegations of one attempt: delegating alone uses no budget."""
+"""Maximum delegations of one attempt, needed because delegating alone uses no budget."""
 
 _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 

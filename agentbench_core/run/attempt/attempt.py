@@ -10,7 +10,7 @@
     score        another fresh copy + the frozen change + the hidden tests
     audit        labels for the record; they do not change the score
 
-Every attempt of a run ends in exactly one record, unless the run itself has to stop; a resumed run then creates it.
+Every attempt of a run ends in exactly one record. If the run itself has to stop, the record is written on resume.
 ``validate-tasks`` and ``tasks attack`` run attempts the same way, without recording them.
 """
 
@@ -78,14 +78,14 @@ def run_attempt(
         plan: the agent, the task and the scorer.
         session: state shared with other attempts.
         recording: destination of events and evidence.
-        baseline: use this baseline, and continue even if it makes the task invalid: validation reports every broken
-            rule of a task, not only the first.
+        baseline: use this baseline, and continue even if it makes the task invalid, so that validation can report every
+            broken rule of a task, not only the first.
         judge_empty: also score an empty change.
         per_test: also report the result of each test if the task names no tests.
 
     Raises:
-        RunStoppedError: records cannot be written any more, or the environment differs from that of the recorded
-            attempts. All other errors are part of the result.
+        RunStoppedError: records cannot be written any more, or the environment differs from the one that recorded
+            attempts used. All other errors are part of the result.
     """
     attempt = _Attempt(
         plan=plan, session=session, recording=recording, baseline=baseline, judge_empty=judge_empty, per_test=per_test
@@ -160,7 +160,7 @@ class _Attempt:
             )
 
     def _calibration_problem(self, prepared: Prepared) -> tuple[Outcome, str] | None:
-        """Why the scorer cannot score this task, checked before an agent incurs any cost."""
+        """Why the scorer cannot score this task, checked before an agent causes any cost; ``None`` if it can."""
         known = calibration(self.plan, prepared, self.session.shared, self.recording.log, waited=self.monitor.add_wait)
         if known and known.obstacle:
             return Outcome.SETUP_FAILED, known.obstacle
@@ -197,7 +197,7 @@ class _Attempt:
 
     @contextlib.contextmanager
     def _phase(self, name: str) -> Iterator[None]:
-        """Time and monitor a phase. It does not start if the run was stopped, and waits for disk space."""
+        """Wait for disk space, then time and monitor a phase. Raises Interrupted if the run was stopped."""
         self.session.stop.check()
         waited = self.session.space.wait()
         self.monitor.add_wait(waited)

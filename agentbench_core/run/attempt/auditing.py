@@ -22,7 +22,7 @@ from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import Change, Integrity, Label
 from agentbench_core.workspace.snapshot import Snapshots
 
-_SECONDS = 300.0  # for auditing a task; not part of the task's own time limit
+_SECONDS = 300.0  # time limit for auditing a task, separate from the task's own time limit
 
 
 def audit_attempt(
@@ -33,7 +33,7 @@ def audit_attempt(
     snapshots: Snapshots,
     directory: Path | None,
 ) -> tuple[Label, ...]:
-    """The labels of all auditors. ``directory`` contains the attempt's files, if it has any. Raises Interrupted."""
+    """The labels of all auditors. ``directory`` contains the attempt's files, if any. Raises Interrupted on a stop."""
     labels: list[Label] = []
     for ready in plan.variant.auditors:
         audit = AttemptAudit(
@@ -63,13 +63,13 @@ class TaskAuditing:
     plan: AttemptPlan  #: the task and the auditors
     shared: PreparedTasks  #: prepared tasks of the session
     prepared: Prepared  #: the environment of the task
-    baseline: Baseline  #: the failing command before the fix
-    solved: Sequence[Change]  #: its reference solution's change, if known
+    baseline: Baseline  #: results of the failing command before the fix
+    solved: Sequence[Change]  #: the change made by its reference solution, if known
     log: AttemptEvents  #: receives events
     note: Callable[[str], None]  #: shows a message to the user
 
     def problems(self, stop: Deadline) -> Sequence[TaskProblem]:
-        """The problems found by all auditors. Raises SandboxError, Interrupted."""
+        """The problems found by all auditors. Raises SandboxError if the sandbox fails, Interrupted on a stop."""
         deadline = stop.within(_SECONDS)
         results: list[TaskProblem] = []
         for ready in self.plan.variant.auditors:

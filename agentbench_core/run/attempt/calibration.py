@@ -1,6 +1,6 @@
-"""Calibrate a scorer on a task in an environment: once, cached next to the task.
+"""Calibrate a scorer on a task in an environment, and cache the result next to the task.
 
-The result is bound to the task, its reference solution, the environment and the scorer. If one of these changes, the
+The result is bound to the task, its reference solution, the environment and the scorer. If any of these changes, the
 scorer calibrates again before anything is scored.
 """
 
@@ -42,7 +42,7 @@ CAPABILITY = "calibrates"
 _CACHED = ("data", "summary", "weakness")
 _SESSIONS = 5
 """The time limit of a calibration, as a multiple of the limit for one verdict."""
-_LARGEST = 256 << 20  # bytes of a file
+_LARGEST = 256 << 20  # maximum bytes of a cached file
 
 
 class ReferenceRefusedError(Exception):
@@ -125,7 +125,7 @@ def calibration(
         plan: the task, the scorer, and the tools and limits for applying the reference solution.
         prepared: the task's environment.
         shared: state shared by attempts; one of them calibrates while the others wait.
-        log: for warnings.
+        log: receives warnings.
         refresh: ignore the cached result of an earlier run.
         waited: called with the seconds spent, even if another thread did the work.
 

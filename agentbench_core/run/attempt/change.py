@@ -19,9 +19,9 @@ from agentbench_core.workspace.snapshot import Snapshot, Snapshots
 from agentbench_core.workspace.tree import Tree
 
 _MAX_FILE_BYTES = 64 << 20
-_MAX_BYTES = 1 << 30  # total size of the files of one attempt
+_MAX_BYTES = 1 << 30  # maximum total size of one attempt's saved files
 _MAX_FILES = 50_000
-_LISTED = 20  # excluded files listed by name
+_LISTED = 20  # maximum skipped files listed by name
 
 
 @attrs.frozen(kw_only=True)
@@ -37,10 +37,10 @@ class FrozenChange:
 def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec) -> FrozenChange:
     """The change to a workspace relative to the prepared tree.
 
-    Tool caches are ignored. Excluded are links, protected files (paths of hidden tests are protected), and files that
-    the task does not allow the agent to edit. An exact path in ``editable_globs``, not a pattern, overrides the
-    protection, with a label. A workspace that cannot be frozen (removed, unreadable, too large) is the agent's fault
-    and counts as no change.
+    Tool caches are ignored. Links, protected files (including hidden tests), and files that the task does not allow
+    the agent to edit are excluded. If ``editable_globs`` contains the exact path of a protected file, its change is
+    included and labelled. A workspace that cannot be frozen (removed, unreadable, too large) is the agent's fault and
+    counts as no change.
     """
     try:
         frozen = snapshots.freeze(base, workspace)
@@ -78,7 +78,7 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
 
 
 def editable_python(task: TaskSpec, workspace: Path) -> tuple[str, ...]:
-    """The Python files of a workspace whose changes would be scored."""
+    """The Python files of a workspace to which changes are scored."""
     is_editable, is_protected, spelled_out = editable_paths(task), protected_paths(task), task.agent.editable_globs
     with Tree(workspace) as tree:
         results = [path for path in tree.files() if path.endswith(".py") and is_editable(path)]
@@ -88,8 +88,8 @@ def editable_python(task: TaskSpec, workspace: Path) -> tuple[str, ...]:
 def save_workspace(workspace: Path, files: Evidence) -> list[str]:
     """Copy the regular files of a workspace into ``repo/``, for readers; verdicts do not depend on it.
 
-    Skips links, and ``.git``, which a reader's own git would trust. Returns the skipped files: unreadable or too large
-    ones, and everything beyond the limits.
+    Links and ``.git``, which a reader's own git would trust, are left out. Returns the other files that were skipped:
+    unreadable or too large ones, and everything beyond the limits.
     """
     left_out: list[str] = []
     try:

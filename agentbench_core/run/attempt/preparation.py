@@ -34,7 +34,7 @@ from agentbench_core.workspace.tree import Tree, fork
 class Prepared:
     """A task's environment, and the snapshot of its workspace, the base of every diff."""
 
-    environment: Environment  #: the task after its setup
+    environment: Environment  #: the task's environment after its setup
     base: Snapshot  #: snapshot of its workspace
 
 
@@ -44,7 +44,7 @@ _MISSING = re.compile(
     r"^\S*python[\d.]*: No module named (?:pytest|py\.test|nose2?|tox|nox)$|^g?make(?:\[\d+\])?: \*\*\* .* Error 127$",
     re.MULTILINE,
 )
-"""Output of an interpreter or make if the test program is missing; their exit codes do not distinguish this."""
+"""Output of Python or make if the test program is missing, which their exit codes do not reveal."""
 
 
 @attrs.frozen(kw_only=True)
@@ -52,25 +52,25 @@ class Baseline:
     """Results of the failing command before the agent runs."""
 
     public: ExecResult  #: result without hidden tests, shown to agents
-    verdict: ExecResult  #: result with hidden tests, the same if there are none
+    verdict: ExecResult  #: result with hidden tests; the same as ``public`` if there are none
     timeout_ok: bool = False
-    """Whether a timeout counts as the expected failure: for a task whose bug hangs."""
-    duration_sec: float = 0.0  #: seconds for both
+    """Whether a timeout counts as the expected failure, for a bug that makes the command hang."""
+    duration_sec: float = 0.0  #: seconds that both runs took
 
     @property
     def event(self) -> BaselineFinished:
-        """The result of the failing command."""
+        """The event that reports the result of the failing command."""
         code = self.verdict.exit_code
         return BaselineFinished(exit_code=code, failed_as_expected=self.failed, duration_sec=self.duration_sec)
 
     @property
     def failed(self) -> bool:
-        """Whether it failed for the right reason: not a missing program, nor a timeout unless the task allows that."""
+        """Whether the command failed as expected: not for a missing program, nor a timeout that the task disallows."""
         return self.problem is None
 
     @property
     def problem(self) -> tuple[Outcome, str] | None:
-        """Why the task is not given to an agent."""
+        """Why the task is not given to an agent; ``None`` if it is."""
         if self.verdict.timed_out and self.timeout_ok:
             return None
         if self.verdict.timed_out:
@@ -104,12 +104,12 @@ class PreparedTasks:
         """The parent directory of all forks."""
 
     def source(self, task: Task, monitor: PhaseMonitor | None = None) -> Path:
-        """The pristine tree at the task's commit. Raises SetupError."""
+        """The pristine tree at the task's commit. Raises SetupError if it cannot be checked out."""
         waited = (monitor or PhaseMonitor()).add_wait
         return self._sources.get(task.directory, lambda: self._checkout(task), self.stop, waited)
 
     def environment(self, task: Task, pristine: Path, log: EventLog, monitor: PhaseMonitor | None = None) -> Prepared:
-        """The task after its setup. Raises SetupError, SandboxError."""
+        """The task's environment after its setup. Raises SetupError if the setup fails, or SandboxError."""
         monitor, ran = monitor or PhaseMonitor(), False
 
         def prepare() -> Prepared:
@@ -165,7 +165,7 @@ class PreparedTasks:
     def run_baseline(
         self, task: Task, environment: Environment, log: EventLog, monitor: PhaseMonitor | None = None
     ) -> Baseline:
-        """The same, measured again in fresh sandboxes."""
+        """Like :meth:`baseline`, but measured again in fresh sandboxes."""
         monitor = monitor or PhaseMonitor()
         command = task.spec.validation.failing_command
         log.emit(BaselineStarted(command=command))
@@ -201,7 +201,7 @@ class PreparedTasks:
 
     @staticmethod
     def add_hidden(task: Task, workspace: Path) -> None:
-        """Write the hidden tests into a workspace, replacing existing files; other files there stay."""
+        """Write the hidden tests into a workspace, replacing files of the same name. Other files are kept."""
         if not task.hidden:
             return
         name, paths = task.spec.validation.files.strip("/"), hidden_paths(task)
@@ -212,7 +212,7 @@ class PreparedTasks:
                 tree.write(path, file.data, executable=file.executable)
 
     def discard(self, workspace: Path) -> None:
-        """Remove a fork. Leftovers are removed at the end of the run, or by the next run."""
+        """Remove a fork. Anything left over is removed at the end of the run, or by the next run."""
         self._scratch.discard(workspace.parent)
 
     def empty(self, name: str) -> Path:
@@ -278,9 +278,9 @@ def _parents(path: str, name: str) -> Iterator[str]:
 def open_preparations(
     variant: Variant, tasks: Sequence[Task], stop: Deadline, note: Callable[[str], None]
 ) -> Iterator[PreparedTasks]:
-    """The variant's sandbox provider after its preflight for ``tasks``, and a directory for forks; closed at the end.
+    """Open the variant's sandbox provider, run its preflight for ``tasks``, and create a directory for forks.
 
-    Raises UnavailableError.
+    Raises UnavailableError if the sandbox is not available.
     """
     with contextlib.ExitStack() as stack:
         sandbox = variant.sandbox
@@ -298,4 +298,4 @@ def open_preparations(
 def _close(scratch: Scratch, note: Callable[[str], None]) -> None:
     leftover = scratch.close()
     if leftover is not None:
-        note(f"could not be removed; the next run will retry: {leftover}")
+        note(f"could not remove {leftover}; the next run will try again")

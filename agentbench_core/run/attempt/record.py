@@ -48,20 +48,20 @@ class AttemptResult:
 
     started_at: str = attrs.field(factory=local_time)  #: local time with offset, ISO 8601
     started: float = attrs.field(factory=time.monotonic)  #: start on the monotonic clock, in seconds
-    queued_sec: float = 0.0  #: seconds from the start of the run to that of the attempt
+    queued_sec: float = 0.0  #: seconds between the start of the run and of the attempt
     timings: dict[str, float] = attrs.field(factory=dict)  #: seconds of each phase, by name
     load: dict[str, PhaseResources] = attrs.field(factory=dict)  #: resources of each phase, by name
     outcome: Outcome = Outcome.SANDBOX_ERROR  #: how it ended
     prepared: Prepared | None = None  #: the environment
     facts: Mapping[str, str] = attrs.field(factory=dict)
     """Facts about an environment whose setup failed."""
-    baseline: Baseline | None = None  #: the failing command before the fix
-    agent: AgentPhaseResult | None = None  #: the agent phase
-    change: FrozenChange | None = None  #: the change, filtered
+    baseline: Baseline | None = None  #: results of the failing command before the fix
+    agent: AgentPhaseResult | None = None  #: result of the agent phase
+    change: FrozenChange | None = None  #: the filtered change
     score: Score | None = None  #: result of the scorer
     audit_labels: tuple[Label, ...] = ()  #: labels of the auditors
     problem: str = ""
-    """Explanation of an end before or outside the agent phase."""
+    """Why the attempt ended before or outside the agent phase."""
     error: BaseException | None = None
     """The exception that ended the attempt, if any."""
 
@@ -132,7 +132,7 @@ def make_record(plan: AttemptPlan, result: AttemptResult, directory: Path) -> At
 
 
 def conclusion(plan: AttemptPlan, result: AttemptResult, directory: Path) -> tuple[AttemptRecord, str]:
-    """The record and its explanation; for a result that cannot be recorded, an infrastructure error."""
+    """The record and its explanation. A result that cannot be recorded becomes an infrastructure error."""
     try:
         return make_record(plan, result, directory), explanation(result)
     except Exception:  # noqa: BLE001 - one record per attempt, even if a plugin returned unexpected data

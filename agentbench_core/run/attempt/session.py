@@ -25,7 +25,7 @@ from agentbench_core.values.record import Score
 
 @attrs.frozen(kw_only=True)
 class Session:
-    """Prepared tasks, models by variant, the interrupt, disk guard, and the observer."""
+    """Prepared tasks, models, the deadline that an interrupt ends, the disk guard and the observer."""
 
     shared: PreparedTasks  #: prepared tasks
     offered: Mapping[str, OpenModel]
@@ -37,7 +37,7 @@ class Session:
     models: Mapping[str, RunModel] = attrs.field(factory=dict)
     """Models by variant, with the budget of the run."""
     opened: float = attrs.field(factory=time.monotonic)
-    """Start of the attempts, or of this part of a resumed run, on the monotonic clock."""
+    """Start of the attempts on the monotonic clock; for a resumed run, of the attempts after resuming."""
 
     def baseline(self, task: Task, log: AttemptEvents) -> Baseline:
         """The baseline of a task, in its prepared environment. Raises SetupError, SandboxError, Interrupted."""
@@ -62,10 +62,10 @@ def open_session(
     max_cost_usd: float | None = None,
     min_free_mb: int = 0,
 ) -> Iterator[Session]:
-    """Instantiate every component, run the preflights of sandbox and models, and create the scratch directory.
+    """Instantiate all components, run the preflights of the sandbox and the models, and create a scratch directory.
 
     Args:
-        variants: what attempts will use; all have the same sandbox.
+        variants: the variants to run; all have the same sandbox.
         tasks: the tasks that the sandbox must be able to prepare.
         observer: receives notes for the user.
         workers: number of parallel attempts, for providers that limit their callers.
@@ -75,7 +75,7 @@ def open_session(
     Raises:
         PluginError: a component cannot be created.
         InputError: the settings of a model are invalid.
-        UnavailableError: the sandbox or a model is not available; lists both if both are not.
+        UnavailableError: the sandbox or a model is not available; the message lists both if neither is.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(signals_as_ctrl_c())

@@ -19,7 +19,7 @@ from agentbench_core.run.metering.resources import PhaseMonitor
 from agentbench_core.values.events import SetupCommandFinished, SetupCommandStarted
 from agentbench_core.values.execution import ExecResult, Output
 
-_LARGEST = 64 << 20  # bytes of a file
+_LARGEST = 64 << 20  # maximum bytes of a cached file
 
 
 @attrs.frozen(kw_only=True)
@@ -83,9 +83,9 @@ class SetupRecorder:
 
 
 def save(environment: str, commands: list[SetupCommand]) -> None:
-    """Cache the setup log of the environment with that digest, for later runs; readable by this user only.
+    """Cache the setup log of the environment with that digest for later runs, readable only by this user.
 
-    If the disk is full, later runs lack these logs.
+    If the file cannot be written, later runs lack these logs.
     """
     path = _path(environment)
     with contextlib.suppress(OSError):

@@ -40,11 +40,11 @@ _SHOWN = 10  # maximum names or differences in one message
 class RunPlan:
     """The plan of a command: variants, their tasks, and settings of the run.
 
-    ``resumed`` maps variants to run directories to resume; without it all runs are new. ``allow_changes``: resume even
+    ``resumed`` maps variants to run directories to resume; other variants get new runs. ``allow_changes``: resume even
     if something that can affect results has changed. ``max_cost_usd`` is the maximum cost of each run. ``like`` maps
-    variants to the run directories whose plan is repeated. ``presets`` is the version of the model presets behind the
-    settings. ``quarantined`` has the reason of each quarantined task, by id; they are attempted, but excluded from
-    headlines. ``flaky`` has the measured flakes of tasks by id, quarantined or not.
+    variants to the run directories whose plan is repeated. ``presets`` is the version of the model presets that the
+    settings use. ``quarantined`` maps quarantined tasks to reasons; they are attempted, but excluded from headlines.
+    ``flaky`` maps tasks, quarantined or not, to their measured flakes. Both are keyed by task id.
     """
 
     suite: str
@@ -91,7 +91,7 @@ class RunWriter:
 
 
 def planned_manifest(group: RunPlan, variant: Variant, group_id: str, model: ModelFacts | None) -> RunManifest:
-    """The manifest of a variant's run, new or resumed. Raises InputError if it is not the same run."""
+    """The manifest of a variant's run. Raises InputError if a resumed run does not match the plan or installation."""
     before = group.resumed.get(variant.name)
     now = make_manifest(
         run_id=before.manifest.run_id if before else str(ULID()),
@@ -115,12 +115,12 @@ def planned_manifest(group: RunPlan, variant: Variant, group_id: str, model: Mod
     if different and not group.allow_changes:
         raise InputError(
             "\n  ".join([f"{before.directory} does not match the current installation:", *_some(different)]),
-            remedy="Restore it, or accept the changes with --allow-changes (recorded in run.json).",
+            remedy="Undo the changes, or accept them with --allow-changes (recorded in run.json).",
         )
     resumption = Resumption(at=local_time(), argv=tuple(group.argv), changes=different)
     retained = {name: getattr(before.manifest, name) for name in ("created_at", "argv", "like")}
     first = attrs.evolve(now, **retained)
-    same = attrs.evolve(before.manifest, tasks=now.tasks, model=now.model)  # their paths may have changed
+    same = attrs.evolve(before.manifest, tasks=now.tasks, model=now.model)  # task paths may have changed
     return attrs.evolve(first if different else same, resumed=(*before.manifest.resumed, resumption))
 
 
@@ -140,7 +140,7 @@ def _some(differences: Sequence[str]) -> Sequence[str]:
 
 
 def _check_plan(before: RunDirectory, group: RunPlan) -> None:
-    """Recorded attempts must stay in the plan, even with ``allow_changes``."""
+    """Raise InputError if the plan lacks recorded attempts, even with ``allow_changes``."""
     manifest = before.manifest
     if not (before.directory / EVENTS).exists():
         raise InputError(f"{before.directory} has no {EVENTS}: it can be read but not resumed")
@@ -160,7 +160,7 @@ def _check_plan(before: RunDirectory, group: RunPlan) -> None:
 def open_run_writer(
     group: RunPlan, variant: Variant, manifest: RunManifest, observer: RunObserver
 ) -> Iterator[RunWriter]:
-    """The directory of a run, locked, with the attempts that remain."""
+    """Open and lock the directory of a run, and plan its remaining attempts."""
     before = group.resumed.get(variant.name)
     directory = before.directory if before else _fresh(group, variant)
     store = Store(directory, group.redactor)
@@ -194,18 +194,18 @@ def open_run_writer(
         rest = resume(before, store, plans, allow_changes=group.allow_changes)
         if rest.plans:  # otherwise the manifest stays as it is, whatever has changed since
             store.write_manifest(manifest)
-        (directory / SUMMARY).unlink(missing_ok=True)  # it becomes outdated
+        (directory / SUMMARY).unlink(missing_ok=True)  # outdated from now on
         store.emit(RunResumed(kept=rest.recorded, attempts=len(rest.plans)))
         observer.resumed(rest.recorded)
         if not rest.plans:
-            observer.note(f"{directory.name}: all {rest.recorded} attempts are already recorded; nothing to do")
+            observer.note(f"{directory.name}: all attempts are already recorded ({rest.recorded}); nothing to do")
         yield RunWriter(store=store, variant=variant, plans=rest.plans, planned=len(plans), recorded=rest.recorded)
     finally:
         store.close()
 
 
 def _begin(store: Store, manifest: RunManifest) -> None:
-    """Write the manifest of a new run. A directory without one cannot be resumed, so it is removed."""
+    """Write the manifest of a new run. On failure, remove the directory, since it could not be resumed."""
     try:
         store.write_manifest(manifest)
     except RunStoppedError as error:
@@ -218,7 +218,7 @@ def _begin(store: Store, manifest: RunManifest) -> None:
 
 
 def _fresh(group: RunPlan, variant: Variant) -> Path:
-    """A new directory, with a number if another run in the same second has its name."""
+    """Create a directory; its name gets a number if another run of the same second already has that name."""
     model = variant.model.name if variant.model else ""
     name = run_directory_name(datetime.datetime.now().astimezone(), group.suite, variant.name, model)
     try:

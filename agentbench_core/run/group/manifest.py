@@ -1,4 +1,4 @@
-"""``run.json``: the description of a run, and its differences from an earlier one."""
+"""``run.json``: the description of a run, and its differences from an earlier run."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def make_manifest(
     presets: str,
     model: ModelFacts | None = None,
 ) -> RunManifest:
-    """The manifest of a run that starts now, on this machine. ``quarantined`` has reasons by task id.
+    """The manifest of a run that starts now, on this machine. ``quarantined`` maps task ids to reasons.
 
-    ``presets`` is the version of the model presets behind the settings.
+    ``presets`` is the version of the model presets that the settings use.
     """
     return RunManifest(
         run_id=run_id,
@@ -80,7 +80,7 @@ def make_manifest(
 
 
 def harness_info(home: Path) -> HarnessInfo:
-    """The running harness: from a checkout, or installed with pip."""
+    """The version and origin of the running harness: a checkout, or an installed package."""
     version = agentbench_core.__version__
     if (home / ".git").exists():
         changed = _git(home, "status", "--porcelain", "--", "agentbench_core", "plugins")
@@ -99,7 +99,7 @@ def harness_info(home: Path) -> HarnessInfo:
 
 
 def _git(home: Path, *arguments: str) -> str:
-    """The git state of a checkout; empty if it is not available."""
+    """The output of a git command in a checkout; empty if the command fails."""
     command = ["git", "-C", str(home), *arguments]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
@@ -119,9 +119,9 @@ _ENVIRONMENT = "meta/environment.json"
 _VARYING = frozenset({"cache"})
 """Facts about an environment that may differ between runs without any effect."""
 
-_LONGEST = 200  # characters of a value in one difference
-_LINES = 5  # of a list in one difference, such as installed packages
-_SHOWN = 20  # differences on the console
+_LONGEST = 200  # maximum characters of a value in one difference
+_LINES = 5  # maximum items listed in one difference, such as installed packages
+_SHOWN = 20  # maximum differences shown on the console
 
 
 def blocking_changes(before: RunManifest, now: RunManifest, used: Collection[str]) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ def blocking_changes(before: RunManifest, now: RunManifest, used: Collection[str
 
     Args:
         before: the manifest of the run.
-        now: the manifest that the run would get now.
+        now: the manifest that the run would get if it started now.
         used: names of the plugins that the variant uses; others are ignored.
     """
     results = []
@@ -149,9 +149,9 @@ def blocking_changes(before: RunManifest, now: RunManifest, used: Collection[str
 
 
 def differences(before: RunManifest, now: RunManifest, used: Collection[str]) -> tuple[str, ...]:
-    """All differences between the manifests of a run and of one with the same plan.
+    """All differences between the manifest of a run and that of a run that repeats its plan.
 
-    Unlike :func:`blocking_changes`, this includes what should not affect results: the reader decides.
+    Unlike :func:`blocking_changes`, this includes differences that should not affect results; the reader decides.
 
     Args:
         before: the manifest of the run.
@@ -195,7 +195,7 @@ def environment_differences(like: ReproducedRun, now: RunDirectory) -> tuple[str
 
 
 def in_words(like: ReproducedRun) -> str:
-    """The note printed before such a run starts."""
+    """The note printed before a run that repeats an earlier plan."""
     if not like.differences:
         return f"the same plan as {like.directory}, with no recorded difference"
     lines = like.differences[:_SHOWN]
@@ -241,7 +241,7 @@ def _environments(run: RunDirectory) -> Mapping[str, Mapping[str, str]]:
 
 
 def _facts(data: bytes | None) -> Mapping[str, str]:
-    """The facts in an attempt's file; empty if it is missing or damaged, since the record has the digest."""
+    """The facts in an attempt's ``meta/environment.json``; empty if that file is missing or damaged."""
     try:
         plain = json.loads(data or b"{}")
     except (ValueError, RecursionError):

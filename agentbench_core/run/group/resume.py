@@ -36,17 +36,17 @@ _BILLED = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 
 @attrs.frozen(kw_only=True)
 class Remaining:
-    """The rest of a run: the attempts to run, and the number of recorded ones."""
+    """The rest of a run: the attempts to run, and the number of recorded attempts."""
 
     plans: tuple[AttemptPlan, ...]
     recorded: int
 
 
 def resume(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, allow_changes: bool) -> Remaining:
-    """The remaining attempts of the plan; unless ``allow_changes``, bound to the environments of the run.
+    """Return the remaining attempts. Unless ``allow_changes``, they require the environments of earlier attempts.
 
-    An attempt that ended with a crash of the harness is recorded as interrupted. A retried attempt supersedes the
-    earlier record and archives its evidence.
+    An attempt that was cut short by a crash of the harness is recorded as interrupted. A retried attempt supersedes
+    the earlier record, and the earlier evidence is archived.
     """
     by_key = {(plan.task.spec.id, plan.repeat): plan for plan in plans}
     for orphan in _orphans(run):
@@ -60,7 +60,7 @@ def resume(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, all
         record = last.get(key)
         plan = planned if allow_changes else attrs.evolve(planned, environment_digest=environments.get(key[0]))
         if record is None:
-            store.archive_attempt(*key, plan.attempt_id)  # of an attempt with damaged events
+            store.archive_attempt(*key, plan.attempt_id)  # left by an attempt whose events are damaged
             remaining.append(plan)
         elif record.outcome in RETRIED_OUTCOMES:
             store.archive_attempt(*key, record.attempt_id)
@@ -70,7 +70,7 @@ def resume(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, all
 
 @attrs.define(kw_only=True)
 class _OrphanedAttempt:
-    """An attempt that has started and has no record, reconstructed from its events."""
+    """An attempt that started but has no record, reconstructed from its events."""
 
     attempt_id: str
     task_id: str
@@ -89,7 +89,7 @@ class _OrphanedAttempt:
             self.used.update({name: value[name] or 0 for name in _BILLED})
 
     def record(self, plan: AttemptPlan, manifest: RunManifest, store: Store) -> AttemptRecord:
-        """Its record, with the facts of the run at that time."""
+        """The attempt's record, with the facts of the run at that time."""
         plan = attrs.evolve(plan, attempt_id=self.attempt_id, supersedes=self.supersedes)
         directory = store.directory / task_directory(self.task_id, self.repeat)
         result = AttemptResult(outcome=Outcome.INTERRUPTED, problem=_STOPPED)

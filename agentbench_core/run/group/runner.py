@@ -34,17 +34,17 @@ from agentbench_core.values.record import RunManifest
 
 @attrs.frozen(kw_only=True)
 class RunResult:
-    """The result of one run. ``status`` is ``completed``, ``interrupted``, or ``stopped`` for a ``reason``."""
+    """The result of one run. ``status`` is ``completed``, ``interrupted`` or ``stopped`` (see ``reason``)."""
 
     directory: Path
     status: str
     reason: str = ""
     report_interrupted: bool = False
-    """Whether a reporter was interrupted; the results are complete anyway."""
+    """Whether a reporter was interrupted. The results are complete in any case."""
 
 
 def run_group(group: RunPlan, observer: RunObserver) -> Sequence[RunResult]:
-    """Run every planned attempt without a record; on an interrupt, record running attempts and return.
+    """Run every planned attempt that has no record yet. On an interrupt, record running attempts and return.
 
     Raises:
         UnavailableError: the sandbox or a model is not available; nothing was recorded.
@@ -105,7 +105,7 @@ def _model(run: RunWriter, group: RunPlan, model: OpenModel) -> RunModel:
 
 
 def _make_attempts(group: RunPlan, runs: Sequence[RunWriter], session: Session, interrupts: Interrupts) -> None:
-    """All attempts of all runs, grouped by task, since attempts on the same task share its environment."""
+    """Run the attempts of all runs, grouped by task, since attempts on the same task share its environment."""
     queue = sorted(
         ((plan, run) for run in runs for plan in run.plans), key=lambda pair: (pair[0].task.spec.id, pair[0].repeat)
     )
@@ -157,13 +157,13 @@ def _compare(run: RunWriter, manifest: RunManifest, observer: RunObserver) -> No
 def _end(run: RunWriter, interrupts: Interrupts, redactor: Redactor) -> RunResult:
     missing = run.planned - run.recorded
     if missing and not interrupts.interrupted:
-        run.stop.request(f"{missing} attempts were not run")
+        run.stop.request(f"attempts that were not run: {missing}")
     status = "interrupted" if interrupts.interrupted else "stopped" if run.stop.reason else "completed"
     return RunResult(directory=run.store.directory, status=status, reason=redactor.clean_text(run.stop.reason))
 
 
 def _report(run: RunWriter, stop: Deadline, observer: RunObserver) -> bool:
-    """Write the reports; a failing reporter only loses its own report. False if the user interrupted a reporter."""
+    """Write the reports; if a reporter fails, only its report is missing. Return False if one was interrupted."""
     for ready in run.variant.reporters:
         observer.report_started(ready.name)
         reported = run_in_thread(partial(_write, ready, run), f"reporter {ready.name}", stop, grace=0)

@@ -19,7 +19,7 @@ from agentbench_core.values.events import LLMFailed, LLMRequest, Warning_
 from agentbench_core.values.limits import Budget, Deadline, Reservation
 from agentbench_core.values.messages import Completion, FailedExchange, Request, Usage
 
-_LONGEST = 1 << 20  # tokens of a response without any limit
+_LONGEST = 1 << 20  # maximum tokens assumed for a response that has no known limit
 
 
 @attrs.define(kw_only=True)
@@ -41,11 +41,11 @@ class Meter:
 
     @property
     def in_progress(self) -> bool:
-        """Whether a call of a provider is in progress."""
+        """Whether a call to the provider is in progress."""
         return bool(self._open)
 
     def begin(self, call: Call) -> int:
-        """The number of a new call, from 1. Raises Interrupted if the attempt has ended."""
+        """Add a call, and return its number, from 1. Raises Interrupted if the agent phase is over."""
         with self._lock:
             if self._closed:
                 raise Interrupted("the agent phase is over")
@@ -54,12 +54,12 @@ class Meter:
             return self.calls
 
     def end(self, call: Call) -> None:
-        """A call has ended."""
+        """Remove a call that has ended."""
         with self._lock:
             self._open.discard(call)
 
     def close(self) -> None:
-        """Refuse further calls; the result of calls in progress stays unknown."""
+        """Refuse further calls, and abandon those in progress."""
         with self._lock:
             self._closed = True
             unfinished = list(self._open)
@@ -67,7 +67,7 @@ class Meter:
             call.abandon("the attempt has ended")
 
     def give_back(self, seconds: float) -> None:
-        """Exclude waiting time from the attempt's time; parallel waits of agents count once."""
+        """Exclude waiting time from the attempt's time. Waits of several agents at the same time count once."""
         with self._lock:
             now = time.monotonic()
             until = now + seconds
@@ -85,7 +85,7 @@ class Meter:
             )
 
     def priced(self, usage: Usage | None) -> Usage | None:
-        """Add the cost of the tokens by the model's prices, if they are known and the provider reports no cost."""
+        """Add the cost at the model's prices, if they are known and the provider reported no cost."""
         facts = self.model.facts
         price = facts.usd_per_million_input, facts.usd_per_million_output
         if usage is None or usage.cost_usd is not None or None in price or not usage.prompt_tokens:
@@ -98,7 +98,7 @@ class Meter:
         return price / 1e6 + facts.usd_per_request
 
     def worst_case(self, prompt_tokens: int, answer_tokens: int | None) -> Reservation:
-        """The maximum that an exchange can use."""
+        """The maximum tokens and cost of an exchange."""
         facts = self.model.facts
         window = facts.context_tokens or math.inf
         prompt = int(min(prompt_tokens, window))
@@ -188,14 +188,14 @@ class Call:
         return self._meter.files.cleaned(value)
 
     def answered(self, completion: Completion) -> Completion:
-        """The exchange in progress returned the response; returns it with its cost."""
+        """Settle the exchange in progress, and return its response with the cost."""
         completion = attrs.evolve(completion, usage=self._meter.priced(completion.usage))
         if not self._settled(completion.usage):
             raise LLMError("the provider returned a response after reporting a failure")
         return completion
 
     def abandon(self, why: str) -> None:
-        """No response will come; the usage of an exchange in progress is unknown."""
+        """End the call without a response. The usage of an exchange in progress is unknown."""
         with contextlib.suppress(Interrupted):  # the attempt is already recorded
             self.failed(FailedExchange(error="unknown", message=why))
 
@@ -238,7 +238,7 @@ class Call:
                 raise
 
     def _settled(self, usage: Usage | None) -> bool:
-        """Settle the exchange in progress, if any; with its worst case if the usage is unknown."""
+        """Settle the exchange in progress, with its worst case if ``usage`` is ``None``; False if there is none."""
         with self._lock:
             if not self._under_way:
                 return False
@@ -250,7 +250,7 @@ class Call:
         self._return_rest(usage.prompt_tokens + usage.completion_tokens, cost)
         self._meter.count(usage)
         if cost > self._worst.cost_usd + 1e-9 and self._meter.model.facts.usd_per_million_input is not None:
-            message = f"call {self.number} cost {cost:.6f} USD, but its prices allow at most {self._worst.cost_usd:.6f}"
+            message = f"call {self.number} cost {cost:.6f} USD, but at most {self._worst.cost_usd:.6f} at its prices"
             self._meter.log.emit(Warning_(message=message))
         return True
 

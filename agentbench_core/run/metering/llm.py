@@ -1,4 +1,4 @@
-"""The model as seen by an agent: requests completed with settings, metered, timed, recorded."""
+"""The model as seen by an agent: requests get the variant's settings, and are metered, timed and recorded."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class MeteredModel:
         self._answered: tuple[Message, ...] = ()
         """The messages of the last answered request."""
         self._written: tuple[Message, ...] = ()
-        """The same, and its response: already written to the conversation."""
+        """These messages and the response, which are already written to the conversation."""
         self._tools: tuple[ToolSpec, ...] | None = None
         self._read = 0
-        """Tokens of ``_answered`` and ``_tools``, as counted by the server."""
+        """Number of tokens in ``_answered`` and ``_tools``, as counted by the server."""
 
     @property
     def facts(self) -> ModelFacts:
@@ -38,7 +38,7 @@ class MeteredModel:
         return self._meter.model.facts
 
     def complete(self, request: Request, deadline: Deadline | None = None) -> Completion:
-        """Complete one request within ``deadline`` and the attempt's; see the contract."""
+        """Complete one request within ``deadline`` and the attempt's deadline; see the contract."""
         meter = self._meter
         if isinstance(meter.stop.error, (AttemptStop, LLMError)):
             raise meter.stop.error  # raised again if the agent caught it
@@ -52,7 +52,7 @@ class MeteredModel:
             raise
 
     def _note(self, error: AttemptStop | LLMError) -> None:
-        """Record what ends the attempt; not an agent's own deadline, nor the end of a sub-agent's share."""
+        """Record an error that ends the attempt; an agent's own deadline and a sub-agent's budget do not end it."""
         meter = self._meter
         own_share = isinstance(error, BudgetExceeded) and getattr(error.budget, "parent", None) is not None
         own_deadline = isinstance(error, DeadlineExceeded) and not meter.deadline.expired
@@ -110,7 +110,7 @@ class MeteredModel:
         return completion
 
     def _ask(self, request: Request, call: Call) -> Completion:
-        """One call of the provider; its bugs are infrastructure errors, not the agent's."""
+        """Call the provider. Its bugs are infrastructure errors, not the agent's errors."""
         provider = self._meter.model.info.provider
         try:
             completion: object = self._meter.model.llm.complete(request, call)
@@ -124,7 +124,7 @@ class MeteredModel:
         return completion
 
     def _most_tokens(self, request: Request) -> int:
-        """The maximum tokens of the request: as counted by the server last time, plus one per new byte."""
+        """Upper bound of the request's tokens: the server's last count, if it applies, plus one per new byte."""
         with self._lock:
             known = len(self._answered)
             if self._read and self._tools == request.tools and request.messages[:known] == self._answered:
@@ -132,7 +132,7 @@ class MeteredModel:
         return sum(tool.size for tool in request.tools) + sum(message.size for message in request.messages)
 
     def _record(self, call: int, request: Request, completion: Completion) -> None:
-        # With the last response, or without it if the agent did not add it to its conversation.
+        # Skip what is already written: with the last response, or without it if the agent did not keep it.
         lengths = (len(self._written), len(self._answered))
         since = next((n for n in lengths if request.messages[:n] == self._written[:n]), 0)
         line = ConversationEntry(

@@ -1,4 +1,4 @@
-"""The models of a run: preflight before it, closed after it, and the run's budget."""
+"""The models of a run, opened before it and closed after it, and the run's budget."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentbench_core.values.task import digest
 
 
 class RunStop:
-    """Whether a run must start no further attempts, and why. The first reason is kept."""
+    """Whether a run must not start further attempts, and why. The first reason is kept."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,7 +40,7 @@ class OpenModel:
     info: ModelInfo
     facts: ModelFacts
     longest_answer: int | None
-    """Tokens of the longest response that the model supports."""
+    """Maximum tokens of a response that the model supports; ``None`` if unknown."""
 
 
 @attrs.frozen(kw_only=True)
@@ -119,7 +119,7 @@ def _open_model(variant: Variant, model: ModelInfo, llm: LLM, facts: ModelFacts)
 
 
 def _close(llm: LLM, name: str, note: Callable[[str], None]) -> None:
-    """Close a provider. The results are already safe, so errors are only noted."""
+    """Close a provider. Results are already on disk, so errors are only shown to the user."""
     try:
         llm.close()
     except Exception as error:  # noqa: BLE001 - a plugin may raise anything; it is noted
@@ -138,11 +138,11 @@ def _check_prices(model: OpenModel, limit: float | None) -> None:
 
 
 class RunBudgetExceededError(Interrupted):
-    """The budget of the run is too small for its next call."""
+    """The rest of the run's budget is too small for the next call."""
 
 
 class RunBudget:
-    """The budget of a run in US dollars. The worst case of a call is reserved before it is sent: it is never exceeded.
+    """The budget of a run in US dollars, never exceeded, since the worst case of each call is reserved beforehand.
 
     Thread-safe. ``None`` as ``max_usd`` means no limit.
     """
@@ -155,10 +155,10 @@ class RunBudget:
         self._changed = threading.Condition()
 
     def reserve(self, usd: float, waiting: Callable[[float], None]) -> None:
-        """Reserve the maximum cost of a call; waits while other calls may still return part of their reservation.
+        """Reserve the maximum cost of a call, waiting while other calls may still return part of their reservations.
 
-        Calls ``waiting`` before each wait, with its seconds. Raises RunBudgetExceededError when the run has too little
-        left, and whatever ``waiting`` raises.
+        Calls ``waiting`` with the seconds before each wait. Raises RunBudgetExceededError if the rest of the budget is
+        too small, and anything that ``waiting`` raises.
         """
         with self._changed:
             while self.max_usd is not None and self.spent_usd + self._held + usd > self.max_usd + CRUMBS:

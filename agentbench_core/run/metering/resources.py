@@ -19,12 +19,12 @@ from agentbench_core.values.record import Label
 
 UNDER_PRESSURE = "under_pressure"
 PRESSURE_SHARE = 0.25
-"""Minimum share of a phase's time lost to other causes. With less, a limit one third longer would have been enough,
-so the limit may simply be too short. Also the minimum share of the machine's CPUs used by others."""
+"""Minimum share of a phase's time that other causes took. With less, a limit one third longer would have been enough,
+so the limit may simply be too short. Also the minimum share of the machine's CPUs that other programs used."""
 WORK_SHARE = 0.05
-"""Minimum share of a phase in which its commands used a CPU: an idle phase loses nothing to others."""
+"""Minimum share of a phase in which its commands used a CPU. An idle phase loses no time to other programs."""
 SHORTEST_SEC = 1.0
-"""Phases shorter than this did not run into their own time limit."""
+"""Minimum seconds of a phase. A shorter phase cannot have reached its own time limit."""
 
 _PRESSURE = Path("/proc/pressure")
 _STAT = Path("/proc/stat")
@@ -46,12 +46,12 @@ class HostLoad:
 
 @attrs.frozen(kw_only=True)
 class PhaseResources:
-    """Resources of one phase."""
+    """Resources that one phase used."""
 
     waited_sec: float = option(
         0.0, help="seconds spent waiting: for a free slot, for disk space, for an environment being prepared"
     )
-    commands: ResourceUsage = attrs.field(default=ResourceUsage())  #: resources of its commands
+    commands: ResourceUsage = attrs.field(default=ResourceUsage())  #: resources that its commands used
     host: HostLoad = attrs.field(default=HostLoad())  #: load on the machine
 
 
@@ -92,7 +92,7 @@ class HostCounters:
         return HostCounters(_used(), tuple(_stalled(what) for what in ("cpu", "memory", "io")))
 
     def until(self, now: HostCounters) -> HostLoad:
-        """The difference between two readings."""
+        """The load between this reading and a later one."""
         cpu, memory, io = map(_growth, self.waits, now.waits)
         return HostLoad(
             processors=os.cpu_count() or 1,
@@ -118,7 +118,7 @@ def _own_limits(seconds: float, own: ResourceUsage) -> list[str]:
     if own.throttled_sec is not None and own.throttled_sec >= PRESSURE_SHARE * seconds:
         causes.append(f"its own cpu_limit throttled its commands for {own.throttled_sec:.1f} of {seconds:.1f} s")
     if own.memory_stall_sec is not None and own.memory_stall_sec >= PRESSURE_SHARE * seconds:
-        reached = f" (which reached their mem_limit_mb {own.memory_reclaims} times)" if own.memory_reclaims else ""
+        reached = f" (which reached mem_limit_mb: {own.memory_reclaims}x)" if own.memory_reclaims else ""
         causes.append(f"its commands{reached} waited for memory for {own.memory_stall_sec:.1f} of {seconds:.1f} s")
     return causes
 
@@ -146,7 +146,7 @@ def _others(seconds: float, load: PhaseResources) -> list[str]:
     if not causes:
         return []
     own_limit = memory is not None and own.memory_stall_sec is None and own.memory_reclaims
-    note = f" (its own mem_limit_mb was reached {own.memory_reclaims} times, too)" if own_limit else ""
+    note = f" (the phase also reached its own mem_limit_mb: {own.memory_reclaims}x)" if own_limit else ""
     return [f"the machine was busy: in {seconds:.1f} s, {' and '.join(causes)}{note}; fewer --workers may help"]
 
 
@@ -158,7 +158,7 @@ def _used() -> float | None:
 
 
 def _stalled(what: str) -> float | None:
-    """Seconds since boot in which at least one process waited for that resource."""
+    """Seconds since boot in which at least one process waited for a resource."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         some = (_PRESSURE / what).read_text().splitlines()[0]
         return int(some.rpartition("total=")[2]) / 1e6
@@ -176,7 +176,7 @@ def _growth(before: float | None, now: float | None) -> float | None:
 
 
 class LimitCounter:
-    """Counts commands by the limit that they reached."""
+    """Counts the commands that reached each limit."""
 
     def __init__(self, monitor: PhaseMonitor | None = None) -> None:
         """``monitor`` also receives each result."""
@@ -198,7 +198,7 @@ class LimitCounter:
 
 @attrs.frozen
 class CountingSandbox:
-    """Implements ``Sandbox``: delegates to another one, and counts results."""
+    """Implements ``Sandbox``: delegates to another sandbox, and counts limits that commands reach."""
 
     inner: Sandbox
     limits_hit: LimitCounter
@@ -231,7 +231,7 @@ class CountingSandbox:
 
 @attrs.frozen
 class CountingEnvironment:
-    """Implements ``Environment``: delegates to another one, and counts results."""
+    """Implements ``Environment``: delegates to another environment, and counts limits that commands reach."""
 
     inner: Environment
     limits_hit: LimitCounter
@@ -252,7 +252,7 @@ class CountingEnvironment:
         return self.inner.facts
 
     def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> Sandbox:
-        """Start it; see the contract."""
+        """Start a sandbox; see the contract."""
         sandbox = self.inner.start(workspace, read_only=read_only, network=network, deadline=deadline)
         return CountingSandbox(sandbox, self.limits_hit)
 

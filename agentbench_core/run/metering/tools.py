@@ -1,4 +1,4 @@
-"""The tools as seen by an agent: metered, timed, recorded."""
+"""The tools as seen by an agent: metered, timed and recorded."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from agentbench_core.values.messages import ToolCall, ToolResult, ToolSpec
 from agentbench_core.workspace.tree import Tree
 
 _HOST_ERRORS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
-"""Ends caused by exhausted limits or broken infrastructure, never by the agent itself."""
+"""Error numbers that indicate exhausted limits or broken infrastructure, not a mistake of the agent."""
 
 
 class StopSignal:
@@ -45,7 +45,7 @@ class StopSignal:
         self.error: AgentBenchError | None = None
 
     def set(self, error: AgentBenchError) -> None:
-        """Set the error, unless one is set."""
+        """Set the error, unless one is already set."""
         self.error = self.error or error
 
 
@@ -69,11 +69,11 @@ class MeteredToolbox:
 
     @property
     def busy(self) -> bool:
-        """Whether a call is in progress: closing the tree now could hand its descriptor to another attempt."""
+        """Whether a call is in progress. If so, the tree stays open, so that its descriptor is not reused."""
         return self._inside > 0
 
     def call_for(self, agent: str, budget: Budget, names: Collection[str], call: ToolCall) -> ToolResult:
-        """Call one of the tools that an agent may use, from its budget; see the contract."""
+        """Call a tool that the agent may use, and charge its budget; see the contract."""
         if not isinstance(call, ToolCall):
             raise TypeError(f"{call!r} is not a ToolCall")
         with self._lock:
@@ -101,7 +101,7 @@ class MeteredToolbox:
         try:
             try:
                 result = self._answer(call, names, step)
-            finally:  # a call that ran past the end of the attempt fails with the reason of that end
+            finally:  # a call that outlasts the attempt fails with the reason why the attempt ended
                 self.deadline.check()
         except (AttemptStop, SandboxError) as error:
             stopped = error
@@ -158,7 +158,7 @@ class MeteredToolbox:
 
 @attrs.frozen
 class AgentTools:
-    """Implements ``Toolbox`` for one agent of an attempt: its tools, its budget."""
+    """Implements ``Toolbox`` for one agent of an attempt, with its tools and budget."""
 
     toolbox: MeteredToolbox
     agent: str

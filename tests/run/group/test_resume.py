@@ -178,7 +178,7 @@ def test_a_finished_run_has_nothing_left(make_task: Any, agentbench: Any) -> Non
     done = agentbench("run", "--resume", str(run), "--allow-changes")
     assert "mixed" not in done.out
     assert (run / "run.json").read_bytes() == manifest
-    assert "all 2 attempts are already recorded; nothing to do" in done.err
+    assert "all attempts are already recorded (2); nothing to do" in done.err
     assert "2 of 2 scored attempts passed" in done.out
     assert (run / "attempts.jsonl").read_bytes() == records
 
