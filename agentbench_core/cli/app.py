@@ -28,7 +28,7 @@ CORE_COMMANDS = {
     "plugins show": ("agentbench_core.cli.plugins:show_plugin", "Show a component or plugin: options, origin, state."),
     "replay": ("agentbench_core.cli.run:replay", "Repeat a run with its recorded model responses."),
     "run": ("agentbench_core.cli.run:run", "Run variants on the tasks of a suite."),
-    "run-task": ("agentbench_core.cli.run:run_task", "Run variants on one task, by its task.yaml."),
+    "run-task": ("agentbench_core.cli.run:run_task", "Run variants on one task, given its task.yaml."),
     "runs list": ("agentbench_core.cli.runs:list_runs", "List run directories, oldest first."),
     "runs rebuild": ("agentbench_core.cli.runs:rebuild_run", "Repair damaged records and events."),
     "runs show": ("agentbench_core.cli.runs:show_run", "Show a run and its attempts."),
@@ -36,7 +36,7 @@ CORE_COMMANDS = {
     "tasks schema": ("agentbench_core.cli.tasks:schema", "Print the JSON Schema of task.yaml, for editors."),
     "tasks show": ("agentbench_core.cli.tasks:show_task", "Show every setting of a task, including defaults."),
 }
-"""The core's own commands by name: module, and summary. Plugins cannot replace them."""
+"""The core's own commands by name, each with import target and summary. Plugins cannot replace them."""
 
 TAKEN = frozenset({*CORE_COMMANDS, *COMMAND_GROUPS})
 """Names that plugin commands cannot use."""
@@ -81,7 +81,7 @@ class App:
 
 
 def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print a line with control characters escaped: much of the output comes from repositories and agents.
+    """Print a line with control characters escaped, since much of the output comes from repositories and agents.
 
     Raises OSError if standard output cannot be written. Errors on standard error are ignored.
     """

@@ -45,7 +45,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command as click does, with a hint for unknown names. Raises UsageError."""
+        """Resolve a command as click does. Raises UsageError, with a hint, for unknown names."""
         name = args[0] if args else ""
         known = self.list_commands(ctx)
         if name and not name.startswith("-") and name not in known:
@@ -53,14 +53,14 @@ class CommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Exit with 141 if the reader of the output has exited: 1 is reserved for failed checks."""
+        """Exit with 141 if the output pipe is closed, since status 1 is reserved for failed checks."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             raise SystemExit(141) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Names and summaries, without importing any command."""
+        """Write names and summaries, without importing any command."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self._summaries(ctx).items()))
 
@@ -71,7 +71,7 @@ class CommandGroup(click.Group):
         return did_you_mean(name, known) or missing
 
     def _summaries(self, ctx: click.Context) -> Mapping[str, str]:
-        """The commands directly in this group, sorted. The core's come last, so plugins cannot replace them."""
+        """The commands directly in this group, sorted. Core commands override plugin commands of the same name."""
         everywhere = {
             **{component.name: _as_sentence(component.summary) for component in App.of(ctx).registry.all("command")},
             **{name: summary for name, (_, summary) in CORE_COMMANDS.items()},
@@ -99,7 +99,7 @@ def _load_plugin_command(app: App, name: str) -> click.Command:
 
 
 def _as_sentence(summary: str) -> str:
-    """The summary formatted like those of the core's commands; tables of components show it unchanged."""
+    """The summary formatted like the core's summaries; tables of components show it unchanged."""
     return f"{summary[:1].upper()}{summary[1:].rstrip('.')}."
 
 

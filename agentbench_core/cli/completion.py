@@ -31,7 +31,7 @@ _VARIABLE = "_AGENTBENCH_COMPLETE"
 @click.argument("shell", type=click.Choice(sorted(_INTO)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print a completion script for SHELL: completes commands, flags, and names of components, suites and variants."""
+    """Print a script for SHELL that completes commands, flags, and names of components, suites and variants."""
     kind = get_completion_class(shell)
     assert kind is not None, "click supports all offered shells"
     for name in ("agentbench", "ab"):
@@ -62,7 +62,7 @@ def suite_names(ctx: click.Context, _: click.Parameter, prefix: str) -> list[Com
 
 
 def task_ids(ctx: click.Context, _: click.Parameter, prefix: str) -> list[CompletionItem]:
-    """Complete task ids: of the suite given by an earlier flag, or of all suites."""
+    """Complete task ids of the suite given by an earlier flag, or of all suites."""
     root = Path(ctx.params.get("tasks") or ctx.params.get("root") or RunSettings().tasks)
     typed = ctx.get_parameter_source("suite") is not ParameterSource.DEFAULT and ctx.params.get("suite")
     files = root.glob(f"{glob.escape(typed or '') or '*'}/*/{TASK_FILE}")
@@ -75,7 +75,7 @@ def any_path(_ctx: click.Context, _: click.Parameter, prefix: str) -> list[Compl
 
 
 def run_directories(ctx: click.Context, _: click.Parameter, prefix: str) -> list[CompletionItem]:
-    """Complete run directories in the default output directory or under the typed path; else any directory."""
+    """Complete run directories in the output directory or under the typed path, or any directory if there are none."""
     directories = {Path(ctx.params.get("out") or RunSettings().out), Path(f"{prefix}x").parent}
     known = sorted({str(run) for directory in directories for run in find_runs(directory)})
     results = [CompletionItem(run) for run in known if run.startswith(prefix)]

@@ -11,13 +11,13 @@ import attrs
 from agentbench_core.values.events import Delegation, EventEntry, LLMRequest, LLMResponse, ToolCallStarted
 
 _LINES = 200
-"""Maximum number of agents drawn: agents write these events, and may write any number."""
+"""Maximum number of agents drawn, since agents can write any number of these events."""
 _NAME = 80  # maximum characters of a name
 
 
 @attrs.define
 class AgentTree:
-    """Usage of the agents of an attempt, by name; ``children`` in order of delegation."""
+    """The agents of an attempt and their usage, by name; ``children`` are in order of delegation."""
 
     children: dict[str, list[str]] = attrs.field(factory=dict)
     delegated: set[str] = attrs.field(factory=set)
@@ -50,7 +50,7 @@ class AgentTree:
             yield f"... and {more} more"
 
     def _lines(self) -> Iterator[str]:
-        """Each agent once, even if the events contain a cycle."""
+        """Yield each agent once, even if the events contain a cycle."""
         first = sorted(self.children, key=lambda name: name in self.delegated)
         pending = [(name, "", "") for name in reversed(first)]
         visited: set[str] = set()
@@ -67,7 +67,7 @@ class AgentTree:
 
     def _label(self, name: str) -> str:
         plain = " ".join(name.split())[:_NAME]
-        return f"{plain}: {self.calls[name]} calls, {self.tokens[name]} tokens, {self.steps[name]} steps"
+        return f"{plain}: calls {self.calls[name]}, tokens {self.tokens[name]}, steps {self.steps[name]}"
 
 
 def agent_trees(entries: Iterable[EventEntry]) -> Mapping[str, AgentTree]:

@@ -37,7 +37,7 @@ Status = Literal["ok", "warning", "failed"]
 
 @attrs.frozen
 class Check:
-    """The result of one check. ``failed`` prevents every run; ``warning`` prevents some runs."""
+    """The result of one check. ``failed`` prevents every run; ``warning`` may prevent some runs."""
 
     name: str
     status: Status

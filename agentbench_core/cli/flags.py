@@ -1,4 +1,4 @@
-"""Flags that become a layer of settings. Only flags that the user passed are in it, never defaults."""
+"""Flags that become layers of settings. Only flags that the user passed become layers, never defaults."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ set_flag = click.option(
     "assignments",
     metavar="KEY=VALUE",
     multiple=True,
-    help="Any setting, such as limits.max_steps=10; `agentbench config show` lists all. Repeatable.",
+    help="Set any setting, such as limits.max_steps=10; `agentbench config show` lists all. Repeatable.",
 )  #: adds `--set KEY=VALUE` as `assignments`
 _workers_flag = click.option("--workers", type=int, help="Number of attempts to run in parallel. [default: 2]")
 task_flag = click.option(
@@ -70,7 +70,7 @@ task_flag = click.option(
     metavar="GLOB",
     shell_complete=task_ids,
     multiple=True,
-    help="Only tasks whose id matches, such as 'fix-*'. Repeatable.",
+    help="Use only tasks whose id matches GLOB, such as 'fix-*'. Repeatable.",
 )  #: adds `--task GLOB` as `task_globs`
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")  #: adds `--json`
 _out_flag = click.option("--out", metavar="DIR", help="Directory for run directories. [default: artifacts/runs]")
@@ -120,7 +120,7 @@ variant_flags = _all_of(
         metavar="NAME|FILE",
         multiple=True,
         shell_complete=variants,
-        help="A named configuration: a file, a name in configs/variants, or one from a plugin. Repeatable.",
+        help="A named configuration: a file, or a name in configs/variants or from a plugin. Repeatable.",
     ),
     click.option(
         "--agent",
@@ -163,7 +163,7 @@ def resolved_variants(
     """The settings of each variant by name, and the tasks that ``find`` returns for them.
 
     Layers, lowest first: defaults, the sandbox for agents that use a model, the model preset, the project file, the
-    variant, flags. Raises InputError, including if variants use different sandboxes.
+    variant, flags. Raises InputError for invalid settings, and if variants use different sandboxes.
     """
     presets = read_presets()
     flags = flag_layers(typed)
@@ -195,7 +195,7 @@ def resolved_variants(
 
 
 def _typed_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Sequence[Layer]]:
-    """The layers of each variant, by name. Without any variant: one unnamed variant without layers."""
+    """The layers of each variant, by name. If none was passed, there is one unnamed variant without layers."""
     if len(typed["variant"]) > 1 and typed.get("agent"):
         raise click.UsageError("--agent would override the agent of every variant; pass at most one --variant")
     shipped = {c.name: c.target for c in app.registry.all("variant")}
@@ -224,7 +224,7 @@ def _only_model(resolved: Resolved, registry: Registry) -> Sequence[Layer]:
 
 
 def _shared_sandbox(resolved: Mapping[str, Resolved], registry: Registry, *, isolated: bool) -> Sequence[Layer]:
-    """The sandbox for variants that set none: the one of the other variants, or the isolated one if required."""
+    """The sandbox for variants that set none: that of the other variants, or the isolated sandbox if required."""
     named = [variant.leaves for variant in resolved.values() if variant.leaves["sandbox.name"].origin != "default"]
     if named:
         leaves = {key: leaf for key, leaf in named[0].items() if key.startswith("sandbox.")}
@@ -247,7 +247,7 @@ def _note_near_preset(resolved: Resolved, presets: Presets) -> None:
         return
     nearest = did_you_mean(name, [preset for preset in presets.models if "/" not in preset])
     if nearest:
-        say(f"note: no preset is named {name!r}{nearest}; using it as the provider's model name", err=True)
+        say(f"note: no preset is named {name!r}{nearest}; passing this name to the provider unchanged", err=True)
 
 
 def project_layers() -> Sequence[Layer]:
@@ -266,7 +266,7 @@ def installed_layer(registry: Registry) -> Layer:
 
 
 def run_settings() -> RunSettings:
-    """The project settings, for commands that do not run anything."""
+    """The project's run settings, for commands that do not run anything."""
     return resolve(project_layers()).settings.run
 
 
@@ -293,7 +293,7 @@ tasks_flag = click.option(
 
 
 def open_typed(directory: str | Path) -> RunDirectory:
-    """The run directory given on the command line. Raises InputError, with a suggestion."""
+    """Open a run directory given on the command line. Raises InputError, with a suggestion, if that fails."""
     path = Path(directory)
     try:
         return open_run(path)

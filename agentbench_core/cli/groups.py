@@ -27,7 +27,7 @@ from agentbench_core.run.variant import Variant, make_variant, variant_without_a
 from agentbench_core.values.record import RunManifest
 
 _PLANNED = ("suite", "variant", "out")
-"""Flags that cannot be combined with --resume, because they would change its plan."""
+"""Flags that cannot be combined with --resume, because they would change the plan of the run."""
 
 
 def make_group(
@@ -58,7 +58,7 @@ def make_group(
 
 
 def variant_for_tasks(app: App, typed: Mapping[str, Any], name: str) -> Variant:
-    """The variant for commands that check tasks without running an agent. Raises InputError."""
+    """The variant for commands that check tasks without an agent. Raises InputError if its settings are invalid."""
     resolved = resolve([*base_layers(app), *flag_layers(typed)], app.registry.name_of)
     variant = variant_without_agents(name, resolved, app.registry)
     if not variant.sandbox.can("isolated"):
@@ -69,9 +69,9 @@ def variant_for_tasks(app: App, typed: Mapping[str, Any], name: str) -> Variant:
 def resumed_group(
     app: App, directories: Sequence[str], typed: Mapping[str, Any], *, allow_changes: bool, allow_unisolated: bool
 ) -> RunPlan:
-    """The plan to resume runs, with their settings and tasks, and flags on top. Raises InputError.
+    """The plan to resume runs, with their settings and tasks, and flags on top.
 
-    All directories must be runs of the same plan, since one command runs their attempts.
+    Raises InputError if they cannot be resumed, or are not runs of one plan, since one command runs their attempts.
     """
     for flag in _PLANNED:
         if typed.get(flag):
@@ -108,7 +108,7 @@ def replayed_group(
 ) -> RunPlan:
     """The plan to repeat a run with its recorded model responses, with flags on top of its settings.
 
-    Limited to tasks whose id matches one of ``globs``, if any. Raises InputError, including if one of them is missing.
+    Limited to tasks whose id matches one of ``globs``, if any. Raises InputError if one of these tasks is missing.
     """
     run = open_typed(directory)
     if run.manifest.model is None:
@@ -127,7 +127,7 @@ def replayed_group(
 
 
 def _older_prompts(app: App, run: RunDirectory) -> Sequence[Layer]:
-    """Runs recorded before ``agent.prompt_version`` existed used v1."""
+    """Prompt version v1 for a run that was recorded before ``agent.prompt_version`` existed."""
     config = run.manifest.config
     name = config["agent.name"].value if "agent.name" in config else ""
     if "agent.prompt_version" in config or not name or not app.registry.has("agent", name):
@@ -138,7 +138,7 @@ def _older_prompts(app: App, run: RunDirectory) -> Sequence[Layer]:
 
 
 def runs_of_one_plan(directories: Sequence[str], flag: str) -> Mapping[str, RunDirectory]:
-    """Runs of the same plan by variant name; the first of a variant wins. Raises InputError."""
+    """Runs of one plan, by variant name. Raises InputError if plans differ, UsageError if a run is passed twice."""
     runs = [open_typed(directory) for directory in directories]
     first = runs[0].manifest
     for run in runs[1:]:
@@ -156,7 +156,7 @@ def runs_of_one_plan(directories: Sequence[str], flag: str) -> Mapping[str, RunD
 def check_same_plan(run: RunDirectory, tasks: Sequence[Task], globs: Sequence[str] = (), otherwise: str = "") -> None:
     """Raise InputError if tasks are missing, unless a subset was requested explicitly.
 
-    ``otherwise`` is the alternative remedy for missing tasks.
+    ``otherwise`` is an alternative, appended to the remedy.
     """
     planned = {t.id for t in run.manifest.tasks if not globs or any(fnmatch.fnmatch(t.id, glob) for glob in globs)}
     results = {task.spec.id for task in tasks}
@@ -179,7 +179,7 @@ def check_redacted(resolved: Resolved) -> None:
 
 
 def tasks_of(run: RunDirectory, root: str | None) -> Sequence[Task]:
-    """The tasks of a run that still exist, at their old path or under another ``root``."""
+    """The tasks of a run that still exist, at their recorded paths or under another ``root``."""
     results = []
     for entry in run.manifest.tasks:
         path = Path(entry.path) if root is None else Path(root) / run.manifest.suite / Path(entry.path).name

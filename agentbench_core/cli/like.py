@@ -34,13 +34,13 @@ def like_group(app: App, directories: Sequence[str], typed: Mapping[str, Any], *
     """The plan of earlier runs: suite, tasks, settings with seeds, repeats. Several runs become one group.
 
     Raises:
-        InputError: the plan cannot be repeated here: a missing task, an unknown name, a redacted secret.
-        UnavailableError: an agent that uses a model, in a sandbox that is not isolated.
+        InputError: the plan cannot be repeated here (a missing task, an unknown name, a redacted secret).
+        UnavailableError: an agent that uses a model would run in a sandbox that is not isolated.
     """
     for flag, value in typed.items():
         if value not in (None, ()) and flag not in _LAYERED:
             raise click.UsageError(
-                f"--like repeats the plan of that run; remove --{flag.replace('_', '-')}. "
+                f"--like repeats the plan of an earlier run; remove --{flag.replace('_', '-')}. "
                 "To change a setting on purpose: --set KEY=VALUE"
             )
     by_variant = runs_of_one_plan(directories, "--like")
@@ -55,7 +55,7 @@ def like_group(app: App, directories: Sequence[str], typed: Mapping[str, Any], *
             )
         if task.spec.suite != first.manifest.suite:
             raise InputError(
-                f"{task.directory}: belongs to suite {task.spec.suite!r}, which is not the suite of that run"
+                f"{task.directory} belongs to suite {task.spec.suite!r}, which is not the suite of that run"
             )
     resolved = {
         name: resolve([*_output_directory(), _plan(run), *flag_layers(typed)], app.registry.name_of)
@@ -90,7 +90,7 @@ def _output_directory() -> Sequence[Layer]:
 
 
 def _missing_plugins(app: App, manifest: RunManifest) -> Sequence[str]:
-    """Plugins of that run that are missing here or have another version, as a hint for unknown names."""
+    """The run's plugins that are missing here or have another version, as a hint for unknown names."""
     installed = {(p.source.plugin, p.source.distribution, p.source.version): p.status for p in app.plugins.plugins}
     return [
         f"That run used plugin {entry.name!r} of {entry.distribution} {entry.version}, which is not enabled here."
@@ -102,7 +102,7 @@ def _missing_plugins(app: App, manifest: RunManifest) -> Sequence[str]:
 def _print_plan(
     manifest: RunManifest, settings: RunSettings, tasks: Sequence[Task], variant: Variant, registry: Registry
 ) -> None:
-    """Print what will run before it runs: the settings decide which programs and models are used."""
+    """Print the plan before it runs, since its settings decide which programs and models are used."""
     base = _defaults(variant, registry)
     changed = [
         f"{key}={leaf.value}" for key, leaf in variant.settings_with_origins.items() if base.get(key, "") != leaf.value

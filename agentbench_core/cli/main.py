@@ -17,7 +17,7 @@ from agentbench_core.cli.command_groups import CommandGroup
 from agentbench_core.errors import AgentBenchError, UnavailableError, UnknownNameError, did_you_mean
 
 _OF_OUTPUT = {errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF}
-"""Errors of writing to a stream, unless they name a path."""
+"""Error numbers of failed writes to a stream, if the error names no path."""
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -100,7 +100,7 @@ def _tell(message: str, *, debug: bool) -> None:
 
 
 def console() -> None:
-    """The installed entry point: :func:`main`, which exits even if plugin threads are still running."""
+    """The installed entry point: run :func:`main`, and exit even if plugin threads are still running."""
     try:
         main()
     except SystemExit as stop:

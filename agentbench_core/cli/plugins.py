@@ -25,7 +25,7 @@ _Row = tuple[str, str, str]
 
 
 def rows_of_plugins(app: App, kind: str | None) -> list[dict[str, str]]:
-    """One row per component, and one per plugin that registers none."""
+    """One row per component, and one per plugin that registers no component."""
     conflicts = _conflicts(app)
     rows = [_row(c.name, c.kind, c.source, _status(c, conflicts), _summary(c)) for c in app.registry.all(kind)]
     with_components = {component.source for component in app.registry.all()}
@@ -62,7 +62,7 @@ def print_plugins(app: App, kind: str | None) -> None:
         say()
     if kind is None:
         distributions = {component.source.distribution for component in app.registry.all()}
-        say(f"{len(app.registry.all())} components from {len(distributions)} distributions.")
+        say(f"Components: {len(app.registry.all())}. Distributions: {len(distributions)}.")
     say("To see options: agentbench plugins show NAME. To write a plugin: agentbench plugins new NAME --kind KIND")
 
 
@@ -78,7 +78,7 @@ def _line(component: Component, conflicts: Iterable[tuple[str, str]]) -> _Row:
 
 
 def _print_row(row: _Row, widths: Sequence[int]) -> None:
-    """A row on one line; on a terminal, the summary wraps within its column."""
+    """Print a row on one line; on a terminal, wrap the summary within its column."""
     start = "  ".join(["", *(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), ""])
     columns = shutil.get_terminal_size().columns - len(start)
     lines = textwrap.wrap(row[2], columns) or [""] if sys.stdout.isatty() and columns >= 30 else [row[2]]
@@ -120,7 +120,7 @@ def _row(name: str, kind: str, source: Provenance, status: str, summary: str) ->
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @click.pass_obj
 def list_plugins(app: App, kind: str | None, as_json: bool) -> None:
-    """List components by kind with their distribution, then unused plugins with the reason."""
+    """List components by kind with their distributions, then unused plugins and why they are unused."""
     if as_json:
         print_json(rows_of_plugins(app, kind))
     else:
@@ -132,7 +132,7 @@ def list_plugins(app: App, kind: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @click.pass_context
 def show_plugin(ctx: click.Context, name: str, as_json: bool) -> None:
-    """Show the components named NAME, or those of the plugin NAME, with their options."""
+    """Show the components named NAME, or all components of the plugin NAME, with their options."""
     app: App = ctx.obj
     debug = bool(ctx.find_root().params.get("debug"))
     registry = app.registry

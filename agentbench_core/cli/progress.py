@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-_NAMED = 5  # running attempts listed on one line
+_NAMED = 5  # maximum running attempts listed on one line
 
 
 @contextlib.contextmanager
 def progress(attempts: int, *, isolated: bool, quarantined: Mapping[str, str]) -> Iterator[RunObserver]:
     """An observer that shows the progress of a run on standard error.
 
-    ``quarantined`` has the reason for each quarantined task, by id.
+    ``quarantined`` maps task ids to the reason for the quarantine; the reason is empty for other tasks.
     """
     if not isolated:
         warn_unisolated()
@@ -73,7 +73,7 @@ def warn_unisolated() -> None:
 
 
 class PlainProgress(RunObserver):
-    """One line per finished attempt, and one for running attempts after ``patience`` seconds without output."""
+    """Prints a line per finished attempt, and one for running attempts after ``patience`` seconds without output."""
 
     def __init__(self, attempts: int, quarantined: Collection[str], *, patience: float = 30.0) -> None:
         self._attempts = attempts
@@ -90,17 +90,17 @@ class PlainProgress(RunObserver):
         self._finished += recorded
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
-        """Remember its name."""
+        """Remember the attempt."""
         with self._lock:
             self._running[attempt_id] = (_attempt_name(variant, task_id, repeat), "begins", time.monotonic())
 
     def phase_started(self, attempt_id: str, phase: str) -> None:
-        """Not printed: too much output without a terminal."""
+        """Remember the phase. It is not printed, to limit the output."""
         with self._lock:
             self._running[attempt_id] = (self._running[attempt_id][0], phase, time.monotonic())
 
     def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
-        """Print one line, and one with the reason if it did not pass."""
+        """Print one line, and a second line with the reason if the attempt did not pass."""
         with self._lock:
             del self._running[record.attempt_id]
             self._finished += 1
@@ -108,12 +108,12 @@ class PlainProgress(RunObserver):
             self._print(f"[{self._finished}/{self._attempts}] {line}")
 
     def report_started(self, reporter: str) -> None:
-        """Remember its name."""
+        """Remember the reporter."""
         with self._lock:
             self._running[reporter] = (reporter, "report", time.monotonic())
 
     def report_finished(self, reporter: str) -> None:
-        """Forget its name."""
+        """Forget the reporter."""
         with self._lock:
             del self._running[reporter]
 
@@ -137,7 +137,7 @@ class PlainProgress(RunObserver):
 
 
 class LiveProgress(RunObserver):
-    """A progress bar for the run, a line per running attempt, and a permanent line per finished one."""
+    """Shows a progress bar for the run, a line per running attempt, and a permanent line per finished attempt."""
 
     def __init__(
         self, console: Console, running: Progress, total: Progress, attempts: int, quarantined: Collection[str]
@@ -158,19 +158,19 @@ class LiveProgress(RunObserver):
         self._total.advance(self._all, recorded)
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
-        """Add a line."""
+        """Add a line for the attempt."""
         name = _attempt_name(variant, task_id, repeat)
         with self._lock:
             self._lines[attempt_id] = (self._running.add_task(name, total=None), name)
 
     def phase_started(self, attempt_id: str, phase: str) -> None:
-        """Show the phase on its line."""
+        """Show the phase on the line of the attempt."""
         with self._lock:
             line, name = self._lines[attempt_id]
             self._running.update(line, description=f"{name}: {phase}")
 
     def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
-        """Remove its line and print the result."""
+        """Remove the line of the attempt, and print the result."""
         with self._lock:
             line, _ = self._lines.pop(record.attempt_id)
             self._running.remove_task(line)
@@ -180,18 +180,18 @@ class LiveProgress(RunObserver):
             self._print(f"[{self._finished}/{self._attempts}] {message}")
 
     def report_started(self, reporter: str) -> None:
-        """Add a line."""
+        """Add a line for the reporter."""
         with self._lock:
             name = f"reporter {reporter}"
             self._lines[reporter] = (self._running.add_task(name, total=None), name)
 
     def report_finished(self, reporter: str) -> None:
-        """Remove its line."""
+        """Remove the line of the reporter."""
         with self._lock:
             self._running.remove_task(self._lines.pop(reporter)[0])
 
     def note(self, message: str) -> None:
-        """Print it above the progress bar."""
+        """Print the note above the progress bar."""
         self._print(f"note: {message}")
 
     def _print(self, message: str) -> None:

@@ -1,4 +1,4 @@
-"""``agentbench run`` and ``run-task``."""
+"""``agentbench run``, ``run-task`` and ``replay``."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ _UNISOLATED = click.option(
     metavar="RUN_DIR",
     multiple=True,
     shell_complete=run_directories,
-    help="Repeat the plan of a run, as a new run.",
+    help="Repeat the plan of an earlier run as a new run.",
 )
 @click.option(
-    "--allow-changes", is_flag=True, help="With --resume: continue although tasks, settings or versions have changed."
+    "--allow-changes", is_flag=True, help="With --resume: continue even if tasks, settings or versions have changed."
 )
 @_UNISOLATED
 @click.pass_obj
@@ -114,7 +114,7 @@ def run(
 @_UNISOLATED
 @click.pass_obj
 def run_task(app: App, /, task_file: str, allow_unisolated: bool, **typed: Any) -> int:
-    """Run variants on one task, by its task.yaml.
+    """Run variants on one task, given its task.yaml.
 
     \b
     agentbench run-task --task tasks/custom-dev/NAME --agent scripted
@@ -178,7 +178,7 @@ def _run(app: App, group: RunPlan, allow_unisolated: bool) -> int:
 
 
 def _report_unreplayed(group: RunPlan, finished: Sequence[RunResult]) -> bool:
-    """Report attempts of a replay that could not be replayed; returns whether there are any."""
+    """Report attempts that could not be replayed, and return whether there are any."""
     if not any(variant.llm and variant.llm.can("replays") for variant in group.variants):
         return False
     missed = [

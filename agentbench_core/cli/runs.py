@@ -109,7 +109,7 @@ def show_run(run_dir: Path, as_json: bool) -> None:
             say(f"{_evidence(record)}: {label.name}: {label.evidence}")
         explanation = why.get(record.attempt_id, "")
         if explanation and not record.result.passed:
-            is_full = record.outcome is Outcome.LLM_ERROR  # with what a replay missed
+            is_full = record.outcome is Outcome.LLM_ERROR  # it may contain the differences that stopped a replay
             say(f"{_evidence(record)}: {explanation if is_full else shortened(explanation)}")
     _draw_delegations(run, records)
 

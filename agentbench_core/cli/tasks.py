@@ -20,7 +20,7 @@ from agentbench_core.values.task import TaskSpec
 
 
 class _Dumper(yaml.SafeDumper):
-    """Write multi-line text as a block."""
+    """Writes multi-line text as a block."""
 
 
 def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:

@@ -18,7 +18,7 @@ def lines(*links: tuple[str, str]) -> list[str]:
     tree = AgentTree()
     for parent, child in links:
         tree.add(Delegation(parent=parent, child=child, role="r", depth=1))
-    return [line.removesuffix(": 0 calls, 0 tokens, 0 steps") for line in tree.lines()]
+    return [line.removesuffix(": calls 0, tokens 0, steps 0") for line in tree.lines()]
 
 
 def names(lines: Sequence[str]) -> list[str]:
@@ -63,7 +63,7 @@ def test_what_each_did() -> None:
         )
     )
     tree.add(ToolCallStarted(step=1, agent="a", tool="run"))
-    assert list(tree.lines()) == ["a: 0 calls, 0 tokens, 1 steps", "└─ b: 1 calls, 12 tokens, 0 steps"]
+    assert list(tree.lines()) == ["a: calls 0, tokens 0, steps 1", "└─ b: calls 1, tokens 12, steps 0"]
 
 
 def test_who_is_asked_again_is_drawn_once() -> None:
@@ -101,7 +101,7 @@ def test_names_on_a_terminal(agentbench: Any, make_task: Any, plugin: Any) -> No
     assert agentbench("run", "--suite", "mini", "--agent", "odd").code == 0
     (row,) = agentbench("runs", "list", "--json").out.split('"directory": "')[1:]
     shown = agentbench("runs", "show", row.partition('"')[0]).out
-    assert "  odd: 0 calls, 0 tokens, 0 steps\n  └─ evil\\u001b[31m red\\u202e: 0 calls, 0 tokens, 0 steps\n" in shown
+    assert "  odd: calls 0, tokens 0, steps 0\n  └─ evil\\u001b[31m red\\u202e: calls 0, tokens 0, steps 0\n" in shown
 
 
 @given(some.lists(some.tuples(some.sampled_from("abcdefgh"), some.sampled_from("abcdefgh"))))

@@ -272,10 +272,10 @@ def test_a_sub_agent_works_from_its_share(make_task: Any, run: Run, records: Any
     assert record["usage"]["llm_calls"] == 2
     shown = agentbench("runs", "show", str(only_run())).out
     assert (
-        "  delegates: 1 calls, 110 tokens, 1 steps\n"
-        "  ├─ helper-1: 1 calls, 110 tokens, 1 steps\n"
-        "  │  └─ helper-2: 0 calls, 0 tokens, 0 steps\n"
-        "  └─ poor-1: 0 calls, 0 tokens, 0 steps\n"
+        "  delegates: calls 1, tokens 110, steps 1\n"
+        "  ├─ helper-1: calls 1, tokens 110, steps 1\n"
+        "  │  └─ helper-2: calls 0, tokens 0, steps 0\n"
+        "  └─ poor-1: calls 0, tokens 0, steps 0\n"
     ) in shown
     assert "model    m: 2 calls, 220 tokens, 0.0200 USD" in shown
     lines = [json.loads(x) for x in (only_run() / "tasks/one/agent/conversation.jsonl").read_text().splitlines()]
