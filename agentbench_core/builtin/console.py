@@ -11,10 +11,10 @@ import attrs
 from agentbench_core import AttemptRecord, FailureReason, RunView, escape_control, shorten
 from agentbench_core.builtin.options import NoOptions
 
-_LONGEST = 300  # characters of an explanation
+_LONGEST = 300  # maximum characters of an explanation
 
 _SUSPICIONS = frozenset({"tamper_suspected", "leak_suspected"})
-"""Attempts with these labels are excluded in a second headline."""
+"""Attempts with these labels are excluded from a second headline figure."""
 
 
 @attrs.frozen
@@ -31,7 +31,7 @@ class Console:
 
 
 def summary(run: RunView) -> str:
-    """The page as text."""
+    """The text of the page."""
     records = sorted(run.records(), key=lambda record: (record.task_id, record.repeat))
     scored = [record for record in records if record.scored]
     manifest = run.manifest
@@ -61,7 +61,7 @@ def summary(run: RunView) -> str:
         lines.append(f"not attempted: {planned - len(records)} of {planned}")
     changes = [change for resumption in run.manifest.resumed for change in resumption.changes]
     if changes:
-        lines.append(f"mixed conditions: resumed after {len(changes)} changes, such as {shorten(changes[0], _LONGEST)}")
+        lines.append(f"mixed conditions: resumed with changes ({len(changes)}), e.g. {shorten(changes[0], _LONGEST)}")
     lines += _model(run, records)
     if any(not record.sandbox.isolated for record in records):
         lines.append(
@@ -90,7 +90,7 @@ def _model(run: RunView, records: Sequence[AttemptRecord]) -> list[str]:
 
 
 def _rates(counted: Sequence[AttemptRecord], scored: Sequence[AttemptRecord], excluded: Mapping[str, str]) -> list[str]:
-    """The headline over other attempts: including quarantined tasks, and excluding suspected attempts."""
+    """The headline figure for other sets of attempts: with quarantined tasks, and without suspected attempts."""
     lines = []
     if excluded:
         them = f"{len(excluded)} quarantined task{'s' if len(excluded) > 1 else ''}"
@@ -104,7 +104,7 @@ def _rates(counted: Sequence[AttemptRecord], scored: Sequence[AttemptRecord], ex
 
 
 def _suspected(record: AttemptRecord) -> bool:
-    """Whether an attempt may have tampered with its verdict or used leaked data; confirmed ones already failed."""
+    """Whether an attempt may have tampered with its verdict or used leaked data; confirmed tampering is a failure."""
     names = {label.name for label in record.labels}
     return not _SUSPICIONS.isdisjoint(names) and record.result.failure_reason is not FailureReason.TAMPERED
 

@@ -11,7 +11,7 @@ from agentbench_core import option
 
 @attrs.frozen(kw_only=True)
 class NoOptions:
-    """For components without options."""
+    """Options class for components without options."""
 
 
 @attrs.frozen(kw_only=True)
@@ -23,7 +23,7 @@ class PlainOptions:
 
 @attrs.frozen(kw_only=True)
 class RepairOptions:
-    """When an agent that repairs in a loop gives up, and which prompts it uses. Option classes may inherit from it."""
+    """When an agent with a repair loop gives up, and which prompts it uses. A base class for options of such agents."""
 
     same_failure: int = option(4, help="give up after this many consecutive changes with the same failure", minimum=1)
     tool_errors: int = option(8, help="give up after this many consecutive failed tool calls", minimum=1)

@@ -1,4 +1,4 @@
-"""The ``plain`` scorer trusts the report of the passing command: a baseline for the checks of the ``tests`` scorer."""
+"""The ``plain`` scorer trusts the passing command's report. It is a baseline for evaluating the ``tests`` scorer."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from agentbench_core import (
 )
 from agentbench_core.builtin.options import PlainOptions
 
-LARGEST_REPORT = 64 << 20  # bytes
+LARGEST_REPORT = 64 << 20  # maximum bytes
 MOST_TESTS = 200_000
 _DEEPEST = 64
-"""Parts of a dotted name that are considered."""
+"""Maximum parts of a dotted name that are considered."""
 
 _JUNIT = "junit.xml"
 # The results directory may have any name, so it is quoted for pytest, which splits this variable like a shell.
@@ -41,14 +41,14 @@ _WEAK = Label(name="weak_verdict", evidence="the `plain` scorer trusts what the 
 
 
 def outcomes(data: bytes, known: Collection[str] = ()) -> Mapping[str, str]:
-    """Outcome by pytest id: ``passed``, ``failed``, ``error``, ``skipped``, or ``repeated`` for one that is not unique.
+    """Outcome by pytest id: ``passed``, ``failed``, ``error``, ``skipped``, or ``repeated`` for an ambiguous id.
 
-    ``known`` are files that contain tests; a file whose tests are all inherited is not named in the report.
-    Needs ``junit_family=xunit1``, which has the file of each test. Damaged or hostile XML gives no outcomes.
+    ``known`` names files that contain tests, since a file whose tests are all inherited is not in the report.
+    Needs ``junit_family=xunit1``, which reports the file of each test. Damaged or hostile XML gives no outcomes.
     """
     try:
         cases = list(_cases(data))
-    except (ParseError, DefusedXmlException, ValueError, LookupError):  # an encoding may have any name
+    except (ParseError, DefusedXmlException, ValueError, LookupError):  # the encoding may be unknown
         return {}
     if len(cases) > MOST_TESTS:
         return {}
@@ -59,7 +59,7 @@ def outcomes(data: bytes, known: Collection[str] = ()) -> Mapping[str, str]:
 
 
 def _cases(data: bytes) -> Iterator[tuple[Mapping[str, str], str]]:
-    """Attributes and outcome of each test, at most one more than allowed; the rest of the tree is discarded."""
+    """Yield attributes and outcome of each test, at most one more than allowed, and discard the rest of the tree."""
     above: list[Element] = []
     number = 0
     for event, element in iterparse(io.BytesIO(data), events=("start", "end")):
@@ -79,8 +79,8 @@ def _cases(data: bytes) -> Iterator[tuple[Mapping[str, str], str]]:
 def test_id(case: Mapping[str, str], files: Mapping[str, str]) -> str:
     """``tests/test_x.py::TestY::test_z[param]``, from the attributes ``file``, ``classname`` and ``name``.
 
-    ``file`` is where a test is defined. An inherited test is collected in a different one of ``files``, which are
-    identified by module name.
+    ``file`` is where a test is defined. An inherited test is collected in another file: one of ``files``, which maps
+    module names to paths.
     """
     file, classname, name = (case.get(key, "") for key in ("file", "classname", "name"))
     parts = classname.split(".")[:_DEEPEST]
@@ -103,7 +103,7 @@ def _outcome(case: Element) -> str:
 
 @attrs.frozen
 class PlainScorer:
-    """Exit code 0 passes; with expected test ids, pytest's own results must also list each of them as passed.
+    """With expected test ids, pytest's report must list each of them as passed; otherwise, exit code 0 passes.
 
     Protected files are restored and the change is filtered, as for every scorer. Nothing else is checked.
     """
@@ -164,6 +164,6 @@ class PlainScorer:
 
 
 def _raised(result: CommandResult) -> str:
-    """The last line of an exception printed by pytest; empty if there is none."""
+    """The last line of an exception that pytest printed; empty if there is none."""
     lines = [line[1:].strip() for line in result.stdout.text.splitlines() if line.startswith("E  ")]
     return lines[-1] if lines else ""

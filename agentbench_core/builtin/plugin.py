@@ -25,7 +25,7 @@ AGENTBENCH_API = 1
 
 @hookimpl
 def agentbench_register_agents(register: Register[Agent]) -> None:
-    """The baseline agent, and the two controls."""
+    """The baseline agent and the two controls."""
     register(
         "baseline",
         baseline,

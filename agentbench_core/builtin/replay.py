@@ -30,8 +30,8 @@ from agentbench_core import (
 )
 from agentbench_core.builtin.options import ReplayOptions
 
-_SHOWN = 60  # lines of a diff
-_COMPARED = 100  # lines of one message that are compared
+_SHOWN = 60  # maximum lines of a diff
+_COMPARED = 100  # maximum lines of one message that are compared
 _CONTEXT = 2
 _REDACTED = "[redacted "
 
@@ -40,7 +40,7 @@ _normalize = functools.lru_cache(maxsize=1024)(normalize_output)
 
 @attrs.frozen
 class _RequestKey:
-    """A request as digests: one of everything but its messages, one per message; ignores what differs in equal runs."""
+    """A request as digests: one per message, and one of the rest. Details that vary between equal runs are ignored."""
 
     head: str
     messages: tuple[str, ...]
@@ -61,13 +61,13 @@ _Tape = Mapping[_RequestKey, Sequence[_Answer]]
 
 
 class Replay:
-    """Implements ``LLM``. Any run directory can be replayed.
+    """Implements ``LLM``. Any run directory with model calls can be replayed.
 
-    A call gets the first unused recorded response to an equal request of the same task and repeat; requests of the same
-    agent come first. So the result does not depend on timing, unless sub-agents get their names in another order.
+    A call gets the first unused recorded response to an equal request of the same task and repeat, preferably of the
+    same agent. The result therefore does not depend on timing, unless sub-agents get their names in another order.
 
-    Cost limits are not replayed, since responses cost nothing: an attempt that reached one continues until its first
-    unrecorded request.
+    Cost limits are not replayed, since responses cost nothing. An attempt that reached a cost limit continues until its
+    first unrecorded request.
     """
 
     def __init__(self, options: ReplayOptions) -> None:
@@ -81,7 +81,7 @@ class Replay:
         return open_run(Path(self._from))
 
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:
-        """The recorded facts about the model; the price is zero."""
+        """The recorded facts about the model, with prices of zero."""
         if not self._from:
             raise InputError("no run to replay was specified", remedy="Pass its directory: --set llm.from=RUN_DIR")
         manifest = self._run.manifest
@@ -125,7 +125,7 @@ class Replay:
         if any(resumption.changes for resumption in self._run.manifest.resumed):
             yield (
                 f"{self._from} was resumed with --allow-changes: its attempts did not all use the same settings, "
-                "tasks and versions, so it cannot be replayed as one run"
+                "tasks and versions, so some may fail to replay"
             )
 
     def _tape(self, task_id: str, repeat: int) -> _Tape:
@@ -145,7 +145,7 @@ def _without_cost(completion: Completion) -> Completion:
     if any(_REDACTED in repr(call.arguments) for call in completion.message.tool_calls):
         raise LLMError(
             "the recorded response contains a tool call with a secret, which was redacted",
-            remedy="Run this attempt with the model: this call cannot be repeated.",
+            remedy="Run this attempt with the model instead, since this call cannot be repeated.",
         )
     if completion.usage is None:
         return completion
@@ -153,7 +153,7 @@ def _without_cost(completion: Completion) -> Completion:
 
 
 def _request_key(request: Request, cache: dict[int, str]) -> _RequestKey:
-    """Identifies a request. ``cache`` caches digests by the id of a message: recordings share their messages."""
+    """The key of a request. ``cache`` maps ids of message objects to digests, since recordings share messages."""
     for message in request.messages:
         if id(message) not in cache:
             cache[id(message)] = _digest(dump(message))
@@ -163,7 +163,7 @@ def _request_key(request: Request, cache: dict[int, str]) -> _RequestKey:
 
 
 def _canonical(value: Any) -> Any:
-    """Plain data without what differs between equal runs."""
+    """Plain data without details that vary between equal runs."""
     if isinstance(value, str):
         return _normalize(value)
     if isinstance(value, Mapping):
@@ -194,7 +194,7 @@ def _explain(request: Request, key: _RequestKey, recorded: Sequence[tuple[_Answe
 
 
 def _similarity(one: _RequestKey, other: _RequestKey) -> int:
-    """Similarity of two requests: equal messages at equal positions, less the difference in length."""
+    """Similarity of two requests: twice the number of equal messages at equal positions, less the length difference."""
     same = sum(a == b for a, b in zip(one.messages, other.messages, strict=False))
     return 2 * same - abs(len(one.messages) - len(other.messages))
 
@@ -208,7 +208,7 @@ def _common_prefix(one: Sequence[str], other: Sequence[str]) -> int:
 def _difference(recorded: _Answer, request: Request, key: _RequestKey) -> Sequence[str]:
     """The difference in settings and tools, and the first message that differs; later messages are not compared.
 
-    Lines long after the first difference are not compared: a tested program may print any number, and diffs are slow.
+    Lines long after the first difference are not compared, since a program may print many lines, and diffs are slow.
     """
     same = _common_prefix(recorded.key.messages, key.messages)
     with_head = recorded.key.head != key.head

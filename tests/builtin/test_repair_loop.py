@@ -189,7 +189,7 @@ def test_the_same_failure_again_and_again(make: Make) -> None:
     """Changes with the same failure are counted; other values make another failure, even if they look like times."""
     with make([returns("7"), returns("7 + 0", "7"), returns("7 + 1 - 1", "7 + 0")]) as double:
         result = repaired(double, same_failure=2)
-    assert (result.ended, result.message) == ("gave_up", "the command still fails in the same way after 2 changes")
+    assert (result.ended, result.message) == ("gave_up", "the command still fails in the same way (consecutive changes: 2)")
     command = "python3 -c \"from adding import add; v = add(2, 3); print('took %d s' % v); raise SystemExit(v != 5)\""
     values = ["100", "50", "20", "10", "5"]
     changes = [returns(new, old) for new, old in zip(values, ["left - right", *values], strict=False)]
@@ -230,7 +230,7 @@ def test_tool_errors_end_it_after_a_look_at_the_program(make: Make) -> None:
         result = repaired(double)
         assert ran(double)[-1] == "again"
     assert result.ended == "tool_error"
-    assert result.message.startswith("8 tool calls in a row failed; last error: ")
+    assert result.message.startswith("consecutive failed tool calls: 8; last error: ")
 
 
 def test_without_the_tool_run(make: Make) -> None:
@@ -337,7 +337,7 @@ def test_names_of_tools_do_not_matter(make: Make) -> None:
     looks = [attrs.evolve(look, tool=f"my_{look.tool}") for look in LOOKS]
     own = attrs.evolve(runs(FAILING_COMMAND), tool="my_run")
     with make([own, *looks, *diffs], tools=tools) as double:
-        assert repaired(double, same_failure=1).message == "the command still fails in the same way after 1 changes"
+        assert repaired(double, same_failure=1).message.endswith("in the same way (consecutive changes: 1)")
         called = [call.tool for call in double.trace.tool_calls]
     assert called == ["my_run", "my_run", *(look.tool for look in looks), *["my_apply_patch", "my_run"] * 2]
 

@@ -21,15 +21,15 @@ from agentbench_core import (
 )
 
 _BYTES_PER_TOKEN = 3.0
-"""A conservative estimate, until the first response reports its size."""
+"""A conservative estimate, used until the first response reports the size of its prompt in tokens."""
 _FULL = 0.95
 """Fraction of the window at which output is dropped; less than 1 because token counts are estimates."""
 _LEFT = 0.7
 """Fraction of the window to keep when dropping output, so that not every turn drops something."""
 _SMALLEST = 0.25
 """Minimum fraction of the window for input, however long responses may be."""
-_SHORTEST = 400  # characters; shorter output is never dropped
-_BEGINNING = 100  # characters kept at the beginning of dropped output
+_SHORTEST = 400  # maximum characters of output that is never dropped
+_BEGINNING = 100  # number of characters kept at the beginning of dropped output
 
 
 @attrs.frozen
@@ -38,7 +38,7 @@ class Prompt:
 
     name: str  #: part of the version
     text: str  #: the prompt as sent
-    file: bytes = b""  #: content that it was read from, if any
+    file: bytes = b""  #: content of the file that it was read from, if any
 
     @property
     def version(self) -> str:
@@ -147,7 +147,7 @@ class Conversation:
             self._shrink(capacity * _LEFT * self._bytes_per_token)
 
     def _shrink(self, target: float) -> bool:
-        """Drop the oldest output until ``target`` bytes are left. Returns whether anything was dropped."""
+        """Drop the oldest output until ``target`` bytes are left, and return whether anything was dropped."""
         before = self._bytes
         for index, message in enumerate(self._messages):
             if self._bytes <= target:
@@ -167,7 +167,7 @@ class Conversation:
 
 
 def shown(result: ToolResult) -> str:
-    """A tool result as shown to a model: text unchanged, short values on one line each."""
+    """A tool result as shown to a model: multi-line text unchanged, other values on one line each."""
     error = [] if result.ok else [f"error: {result.error_type}: {result.error_message}"]
     return "\n".join([*error, *(_field(name, value) for name, value in result.fields.items())]) or "done"
 

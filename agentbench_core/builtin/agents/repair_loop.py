@@ -14,7 +14,7 @@ from agentbench_core import AgentResult, AttemptContext, Completion, ToolCall, T
 from agentbench_core.builtin.agents.conversation import Conversation
 from agentbench_core.builtin.options import RepairOptions
 
-_SHOWN = 6000  # characters of a command's output shown to a model after a rerun
+_SHOWN = 6000  # maximum characters of a command's output shown to a model after a rerun
 
 _REFUSALS = {"refusal": "the model refused", "context_overflow": "the conversation exceeds the model's context window"}
 _CUT_SHORT = frozenset({"timeout", "internal_error"})
@@ -31,7 +31,7 @@ class CommandRun:
 
     @classmethod
     def of(cls, result: ToolResult) -> CommandRun:
-        """Read it from the result of the tool that ran the command."""
+        """Create one from the result of the tool that ran the command."""
         fields = result.fields
         printed = f"{fields.get('stdout', '')}{fields.get('stderr', '')}"
         # A kill is part of the failure; the number of seconds before it is not.
@@ -57,7 +57,7 @@ def shell(context: AttemptContext) -> str | None:
 
 
 def is_rerun(context: AttemptContext, call: ToolCall, result: ToolResult) -> bool:
-    """Whether the model has run the failing command itself, with the same tool and arguments."""
+    """Whether the model itself ran the failing command with this call, as a rerun would."""
     given = {name: value for name, value in call.arguments.items() if value}
     if call.tool != shell(context) or given.pop("command", None) != context.failing_command:
         return False
@@ -75,9 +75,9 @@ def _messages(version: str) -> Mapping[str, str]:
 def repair_loop(chat: Conversation, context: AttemptContext, rules: RepairOptions, prompt_version: str) -> AgentResult:
     """Run the model until the failing command passes, or until it makes no progress, as ``rules`` define it.
 
-    The command is run once before, and again after each response that may have changed something. If it cannot show
-    whether the work is done, because it passes from the start (hidden tests decide) or no tool runs it, the model
-    decides when it is done.
+    The command is run once at the start, and again after each response that may have changed something. If it cannot
+    show whether the work is done, because it passes from the start (hidden tests decide) or no tool runs it, the model
+    decides when the work is done.
     """
     context.report_prompt_version(prompt_version)
     loop = _RepairLoop(chat, context, rules, rerun(context) if shell(context) else None)
@@ -97,7 +97,7 @@ class _RepairLoop:
         self.last = last  # None: no tool runs the command
         self.effects = {spec.name: spec.effect for spec in context.tools.specs}
         self.model_decides = not self.is_failing  # the model decides when the work is done
-        self.may_be_changing = False  # a command has run since, and may have left a process that changes files
+        self.may_be_changing = False  # a later command may have left a process that changes files
         self.same_failures = self.failed_calls = self.idle_turns = 0
 
     @property
@@ -106,7 +106,7 @@ class _RepairLoop:
         return self.last is not None and not self.last.passed
 
     def run(self) -> AgentResult:
-        """The loop."""
+        """Run the loop until the attempt ends."""
         if self.model_decides:
             self.chat.add_user(self._message("cannot_run" if self.last is None else "passes_already"))
         while True:
@@ -126,15 +126,15 @@ class _RepairLoop:
         if self._is_done(answer.message.tool_calls, results):
             return _PASSES
         if self.failed_calls >= self.rules.tool_errors:
-            why = f"{self.failed_calls} tool calls in a row failed; last error: {results[-1].error_message}"
+            why = f"consecutive failed tool calls: {self.failed_calls}; last error: {results[-1].error_message}"
             return AgentResult(ended="tool_error", message=why)
         if self.same_failures >= self.rules.same_failure and self.is_failing:
-            why = f"the command still fails in the same way after {self.same_failures} changes"
+            why = f"the command still fails in the same way (consecutive changes: {self.same_failures})"
             return AgentResult(ended="gave_up", message=why)
         return None
 
     def _after_words(self, answer: Completion) -> AgentResult | None:
-        """The result after a response without tool calls if the attempt ends there; else asks the model to continue."""
+        """The result after a response without tool calls, or ``None`` after asking the model to continue."""
         self.idle_turns += 1
         if self.may_be_changing and self.is_failing:
             self.may_be_changing = False
@@ -168,7 +168,7 @@ class _RepairLoop:
         return self.effects.get(call.tool) != "reads" and (result.ok or result.error_type in _CUT_SHORT)
 
     def _take_in(self, found: CommandRun, *, patched: bool = False, seen: bool = False) -> bool:
-        """Record a run of the command, and show the model what it has not seen. Returns whether the work is done."""
+        """Record a run of the command, show the model new output, and return whether the work is done."""
         if found.passed and not self.model_decides:
             return True
         before, failed_before, self.last = self.last, self.is_failing, found
@@ -183,7 +183,7 @@ class _RepairLoop:
         return False
 
     def _run_message(self, run: CommandRun, *, failed_before: bool, patched: bool) -> str:
-        """The message about a run that the model has not seen; ``patched``: after a change by the model."""
+        """The message about a run that the model has not seen. ``patched``: whether a change preceded it."""
         output = run.output.strip()
         if len(output) > _SHOWN:
             output = f"{output[: _SHOWN // 3]}\n[...]\n{output[-2 * _SHOWN // 3 :]}"

@@ -31,7 +31,7 @@ class _ApplyPatch:
 
 @attrs.frozen
 class _Edit:
-    """One file before and after; ``None`` where it does not exist."""
+    """An edited file. ``before`` and ``after`` are its contents; ``None`` where the file does not exist."""
 
     path: str
     before: bytes | None
@@ -57,7 +57,7 @@ class ApplyPatch:
         return ToolSpec.of("apply_patch", description, _ApplyPatch, "edits")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``changed_files``; and ``moved``: by file, line offsets of hunks that did not match at their stated line."""
+        """Return ``changed_files``, and ``moved``: the line offsets of hunks found elsewhere than stated, by file."""
         wanted = load(arguments, _ApplyPatch, where="apply_patch")
         patches = parse_patch(wanted.unified_diff)
         for patch in patches:

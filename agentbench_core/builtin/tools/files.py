@@ -13,7 +13,7 @@ from agentbench_core import ToolContext, ToolError, ToolResult, ToolSpec, load, 
 from agentbench_core.builtin.options import ListFilesOptions, ReadFileOptions, SearchOptions
 
 LARGEST_FILE = 8 << 20
-"""Maximum bytes that tools read of a file."""
+"""Maximum bytes that tools read from a file."""
 
 # The query is an argument, never part of the script: it is interpreted inside the sandbox, never on the host.
 _IN_SANDBOX = """
@@ -23,7 +23,7 @@ else exec grep -rnIE --exclude-dir=.git -e "$1" -- .
 fi
 """
 _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
-_LONGEST_LINE = 400  # characters
+_LONGEST_LINE = 400  # maximum characters of a result line
 
 
 @attrs.frozen(kw_only=True)
@@ -34,7 +34,7 @@ class _ListFiles:
 
 @attrs.frozen
 class ListFiles:
-    """Lists paths under a directory, sorted and capped."""
+    """Lists paths under a directory, sorted, up to a maximum number."""
 
     options: ListFilesOptions
 
@@ -44,7 +44,7 @@ class ListFiles:
         return ToolSpec.of("list_files", "List the files of the repository, sorted.", _ListFiles, "reads")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``paths``, and ``omitted``: the number of paths beyond the cap."""
+        """Return ``paths``, and ``omitted``: the number of paths beyond the maximum."""
         args = load(arguments, _ListFiles, where="list_files")
         is_selected = path_matcher((args.glob or "**",))
         root = "" if args.root in ("", ".", "./") else args.root.rstrip("/")
@@ -66,7 +66,7 @@ class _ReadFile:
 
 @attrs.frozen
 class ReadFile:
-    """Reads the text of a file, or some of its lines, capped."""
+    """Reads the text of a file, or some of its lines, up to a maximum length."""
 
     options: ReadFileOptions
 
@@ -76,7 +76,7 @@ class ReadFile:
         return ToolSpec.of("read_file", "Read a text file, or some of its lines.", _ReadFile, "reads")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``text``, ``total_lines``, and ``omitted_chars``: the number of characters cut at the end."""
+        """Return ``text``, ``total_lines``, and ``omitted_chars``: the number of characters cut at the end."""
         args = load(arguments, _ReadFile, where="read_file")
         data = context.workspace.read(args.path, limit=LARGEST_FILE)
         if b"\0" in data[:8192]:
@@ -101,8 +101,8 @@ class _Search:
 class Search:
     """Finds matching lines as ``path:line:text``.
 
-    The query is searched as text, on the host. If it occurs nowhere, it is run as a regular expression inside the
-    sandbox: code often contains regex characters, and a hostile expression must not block the host.
+    The query is first searched as text, on the host, since code often contains regex characters. If it occurs nowhere,
+    it is run as a regular expression inside the sandbox, since a hostile expression must not block the host.
     """
 
     options: SearchOptions
@@ -113,7 +113,7 @@ class Search:
         return ToolSpec.of("search", "Search the repository for text or a regular expression.", _Search, "reads")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``matches``; ``more``: whether there are others; ``regex``: whether the query was run as a regex."""
+        """Return ``matches``, ``more`` (whether there are others) and ``regex`` (whether it was run as a regex)."""
         args = load(arguments, _Search, where="search")
         is_selected = path_matcher((args.glob or "**",))
         cap = min(args.max_results, self.options.max_results)

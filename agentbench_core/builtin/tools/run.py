@@ -30,7 +30,7 @@ class Run:
         return ToolSpec.of("run", "Run a shell command in the repository.", _Run, "runs")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``exit_code``, ``stdout``, ``stderr``; after a timeout too, with ``exit_code`` null."""
+        """Return ``exit_code``, ``stdout`` and ``stderr``. After a timeout, ``exit_code`` is ``None``."""
         wanted = load(arguments, _Run, where="run")
         deadline = context.deadline.within(wanted.timeout_sec) if wanted.timeout_sec else context.deadline
         result = context.sandbox.exec(wanted.command, deadline=deadline, env=wanted.env or {})

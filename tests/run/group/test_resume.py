@@ -390,7 +390,7 @@ def test_a_task_that_has_changed_is_refused_unless_told(make_task: Any, agentben
     assert "2 of 2 scored attempts passed" in done.out
     manifest = open_run(run).manifest
     (again,) = manifest.resumed
-    assert "mixed conditions: resumed after 1 changes, such as task b: sha256:" in done.out
+    assert "mixed conditions: resumed with changes (1), e.g. task b: sha256:" in done.out
     (changed,) = again.changes
     assert changed.startswith("task b: ")
     assert manifest.created_at == old.created_at
