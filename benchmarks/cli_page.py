@@ -39,7 +39,7 @@ def page() -> str:
 
 
 def sections(command: click.Command, context: click.Context) -> Iterator[str]:
-    """A command and its subcommands."""
+    """The sections for a command and its subcommands."""
     yield f"## {context.command_path}\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):

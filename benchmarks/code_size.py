@@ -1,6 +1,6 @@
 """The size of the code: ``python benchmarks/code_size.py`` prints a line per distribution.
 
-Product code only: the Python files of each package, without tests and templates.
+Only product code is counted: the Python files of each package, without tests and templates.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 ROOT = Path(__file__).parent.parent
-SHORT = 60  # lines; shorter files need a reason
+SHORT = 60  # minimum lines of a file that needs no reason for its size
 
 
 def packages() -> Iterator[tuple[str, Path]]:

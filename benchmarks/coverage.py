@@ -1,4 +1,4 @@
-"""Coverage of confidence intervals for a difference, with repeats; docs/statistics.md contains the output.
+"""Coverage of confidence intervals for a difference, with repeats. docs/statistics.md contains the output.
 
 Tasks are drawn from three distributions, and both runs attempt each task one or more times. A figure is the share of
 such comparisons (1,000, or the first argument) in which the 95% interval contains the true difference; with 1,000,

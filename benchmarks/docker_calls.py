@@ -1,6 +1,6 @@
 """The cost of the ``docker`` sandbox, compared with alternatives. Run by ``make bench`` if an engine is available.
 
-CPU time is measured for the whole machine (client, engine, containers, kernel), minus its idle usage: run this on an
+CPU time is measured for the whole machine (client, engine, containers, kernel), minus its idle usage, so run this on an
 idle machine. Rounds alternate; every figure is a median of this run, and ratios are computed from medians.
 """
 
@@ -77,14 +77,14 @@ class Quiet:
     """A setup log that discards everything."""
 
     def started(self, command: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def finished(self, command: str, result: ExecResult) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def busy_sec() -> float:
-    """CPU seconds of the whole machine so far."""
+    """CPU seconds used by the whole machine since boot."""
     user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
     return (user + nice + system + irq + softirq + steal) / TICKS
 
@@ -98,7 +98,7 @@ def measured(work: Callable[[], object], times: int) -> Cost:
 
 
 def compared(**works: tuple[Callable[[], object], int]) -> dict[str, Cost]:
-    """Medians of alternating rounds."""
+    """The median cost of each of ``works``, measured in alternating rounds."""
     measurements: dict[str, list[Cost]] = {name: [] for name in works}
     for _ in range(ROUNDS):
         for name, (work, times) in works.items():
@@ -107,7 +107,7 @@ def compared(**works: tuple[Callable[[], object], int]) -> dict[str, Cost]:
 
 
 def middle(costs: list[Cost]) -> Cost:
-    """The median of each figure."""
+    """The median CPU time and the median wall time."""
     return Cost(statistics.median(c.cpu for c in costs), statistics.median(c.wall for c in costs))
 
 
@@ -132,14 +132,14 @@ class Bench:
         return target
 
     def attempt(self) -> None:
-        """Start, some calls, removal."""
+        """Start a sandbox, run some commands, and remove it."""
         sandbox = self.environment.start(self.fork(), read_only=False, network=False, deadline=Deadline(FOR_LONG))
         for _ in range(CALLS):
             sandbox.exec("true", deadline=Deadline(FOR_LONG))
         sandbox.close()
 
     def warm_attempt(self) -> None:
-        """The sandbox's part of an attempt, without the time of agent and tests."""
+        """The part of an attempt that the sandboxes take, without the time of the agent and the tests."""
         deadline = Deadline(FOR_LONG)
         self.environment.start(self.fork(), read_only=False, network=False, deadline=deadline).close()
         self.environment.run_once(Command("true"), self.fork(), deadline)
@@ -160,7 +160,7 @@ def bare_channel() -> None:
 
 
 def at_once(work: Callable[[], object]) -> Callable[[], None]:
-    """All attempts at once, each in its own thread."""
+    """Run ``work`` for all attempts at once, each in its own thread."""
 
     def run() -> None:
         with ThreadPoolExecutor(ATTEMPTS) as pool:
@@ -171,7 +171,7 @@ def at_once(work: Callable[[], object]) -> Callable[[], None]:
 
 
 def in_turn(work: Callable[[], object], times: int = ATTEMPTS) -> Callable[[], None]:
-    """One after the other."""
+    """Run ``work`` several times, one after the other."""
 
     def run() -> None:
         for _ in range(times):
@@ -195,7 +195,7 @@ def prepared(directory: Path) -> Iterator[Bench]:
 
 
 def one_command(bench: Bench) -> Cost:
-    """Compare ways to run one command; returns the cost of `docker exec`."""
+    """Compare ways to run one command, and return the cost of `docker exec`."""
     from python_on_whales import docker
 
     sandbox = bench.environment.start(bench.fork(), read_only=False, network=False, deadline=Deadline(FOR_LONG))
@@ -215,7 +215,7 @@ def one_command(bench: Bench) -> Cost:
 
 
 def tool_call(directory: Path, cli: Cost) -> None:
-    """A whole tool call with its events, in a run."""
+    """Measure a whole tool call with its events, in a run."""
     site = directory / "site"
     info = site / "agentbench_caller-1.0.dist-info"
     info.mkdir(parents=True)
@@ -234,7 +234,7 @@ def tool_call(directory: Path, cli: Cost) -> None:
 
 
 def attempts(bench: Bench) -> None:
-    """Many short attempts."""
+    """Measure many short attempts."""
     each = ATTEMPTS * CALLS
     costs = compared(
         ours=(in_turn(bench.attempt), each),
@@ -242,7 +242,7 @@ def attempts(bench: Bench) -> None:
         ours_at_once=(at_once(bench.attempt), each),
         bare_at_once=(at_once(bare_channel), each),
     )
-    print(f"{ATTEMPTS} attempts of {CALLS} calls of `true`, per call, start and removal included")
+    print(f"{ATTEMPTS} attempts of {CALLS} calls of `true`: cost per call, including start and removal")
     for name, label in (("", "one at a time"), ("_at_once", "all at once")):
         ours, bare = costs[f"ours{name}"], costs[f"bare{name}"]
         say(f"sandbox docker, {label}", ours, f"{ours.cpu / bare.cpu:.2f}x the bare channel's CPU (at most 1.6x)")
@@ -250,17 +250,17 @@ def attempts(bench: Bench) -> None:
 
 
 def warm_attempt(bench: Bench) -> None:
-    """The two sandboxes of an attempt."""
+    """Measure the two sandboxes of an attempt in an environment that is already prepared."""
     command = ["docker", "run", "--rm", *BARE, IMAGE, "true"]
     costs = compared(ours=(bench.warm_attempt, 1), bare=(in_turn(lambda: subprocess.run(command, check=True), 2), 1))
     print("a warm attempt: agent start and removal, scoring start and removal, two forks")
     ratio = costs["ours"].wall / costs["bare"].wall
-    say("sandbox docker", costs["ours"], f"{ratio:.2f}x the wall time of the two (at most 1.6x)")
+    say("sandbox docker", costs["ours"], f"{ratio:.2f}x the wall time of two `docker run` (at most 1.6x)")
     say("two `docker run --rm`", costs["bare"])
 
 
 def main() -> None:
-    """Print everything, if an engine is available."""
+    """Print all measurements, if an engine is available."""
     if subprocess.run(["docker", "image", "inspect", IMAGE], capture_output=True, check=False).returncode != 0:
         print(f"docker sandbox: not measured: no engine with {IMAGE} is available")
         return

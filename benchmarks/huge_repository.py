@@ -23,7 +23,7 @@ from agentbench_core.workspace.repos import checkout
 from agentbench_core.workspace.snapshot import Snapshots
 from agentbench_core.workspace.tree import Tree, fork
 
-LARGE = 100 << 20  # bytes of the one large file
+LARGE = 100 << 20  # size of the one large file, in bytes
 DEADLINE = Deadline(3600)
 
 
@@ -33,7 +33,7 @@ def name_of(number: int) -> str:
 
 
 def make_repository(directory: Path, files: int, *, large: int = LARGE) -> str:
-    """Create a bare repository with this many small files and a large one; returns its commit."""
+    """Create a bare repository with this many small files and a large one, and return its commit."""
     git = Git(directory)
     git.create()
     with git.commit("refs/heads/main", DEADLINE) as writer:
@@ -45,7 +45,7 @@ def make_repository(directory: Path, files: int, *, large: int = LARGE) -> str:
 
 
 def change(workspace: Path, files: int) -> None:
-    """Change the last line of this many files."""
+    """Append a line to this many files."""
     for number in range(files):
         with (workspace / name_of(number)).open("a") as file:
             file.write("changed\n")
@@ -85,7 +85,7 @@ def measure(directory: Path, files: int, *, large: int = LARGE) -> dict[str, flo
 
 
 def alone(files: int, large: int = LARGE) -> dict[str, float]:
-    """The same in a separate process, so that peaks are not shared."""
+    """The result of :func:`measure` in a separate process, so that memory peaks are not shared."""
     with tempfile.TemporaryDirectory() as directory:
         command = [sys.executable, __file__, "--measure", directory, str(files), str(large)]
         done: dict[str, float] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)

@@ -1,8 +1,8 @@
 """The cost of model calls in the harness. Run by ``make bench``.
 
 1. 200 attempts at once in the ``local`` sandbox, each with 10 calls. A loopback server in its own process responds to
-   each after 1 s over HTTP with a tool call (``read_file``). Measures the time from the start of the first agent phase
-   to the end of the last, compared with the unavoidable 10 s, and memory.
+   each call after 1 s over HTTP with a tool call (``read_file``). Measures memory, and the time from the start of the
+   first agent phase to the end of the last, compared with the unavoidable 10 s.
    Files are kept in memory if possible, to measure the harness and not the disk (set TMPDIR for another directory).
 2. The harness's own CPU time per call, without latency, HTTP or sandbox, by length of the conversation.
 """
@@ -135,7 +135,7 @@ class Phases(RunObserver):
 
 
 def make_task(root: Path) -> Path:
-    """A task that is solved by writing one word."""
+    """Create a task that is solved by writing one word."""
     directory = root / "tasks/bench/word"
     (directory / "repo").mkdir(parents=True)
     (directory / "repo/app.txt").write_text("broken\n")
@@ -175,7 +175,7 @@ def install(site: Path) -> None:
 
 
 def many_at_once(root: Path) -> None:
-    """The first measurement."""
+    """Print the first measurement."""
     app = App(frozenset())
     task = read_task(make_task(root))
     with server() as base_url:
@@ -204,11 +204,11 @@ def many_at_once(root: Path) -> None:
     print(f"    agent phases together   {together:6.2f} s   {ratio}")
     print(f"    one agent phase         {statistics.median(each):6.2f} s   median; slowest {each[-1]:.2f} s")
     print(f"    memory of the harness   {used.ru_maxrss / 1024:6.0f} MiB (at most 1024 MiB)")
-    print(f"    CPU of the harness      {seconds / (ATTEMPTS * CALLS) * 1000:6.2f} ms a call, everything included")
+    print(f"    CPU of the harness      {seconds / (ATTEMPTS * CALLS) * 1000:6.2f} ms per call, everything included")
 
 
 def own_cpu(root: Path) -> None:
-    """The second measurement, each in a fresh process."""
+    """Print the second measurement, for each length in a fresh process."""
     print("  the harness's own CPU per call (a model that answers at once, a tool that does nothing)")
     medians = []
     for length in LENGTHS:

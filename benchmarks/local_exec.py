@@ -21,14 +21,14 @@ class Quiet:
     """A setup log that discards everything."""
 
     def started(self, command: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def finished(self, command: str, result: ExecResult) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def median_ms(work: Callable[[], object]) -> float:
-    """Median wall milliseconds of one call, after a warm-up."""
+    """Median wall time of one call in milliseconds, after a warm-up."""
     times = []
     for _ in range(ROUNDS):
         started = time.perf_counter()

@@ -31,7 +31,7 @@ MODEL = ModelInfo(provider="openrouter", name="anthropic/claude", temperature=0.
 
 
 def made(directory: Path, seed: int) -> Path:
-    """A run directory with 1,000 tasks, 100 repeats, and five events per attempt."""
+    """Create a run directory with 1,000 tasks, 100 repeats, and five events per attempt."""
 
     def events(record: AttemptRecord) -> Iterable[Event]:
         yield AgentTurnStarted(turn=1)
@@ -52,7 +52,7 @@ def made(directory: Path, seed: int) -> Path:
 
 
 def reading(run: Path) -> None:
-    """The basis of comparison."""
+    """Read all records with orjson: the basis of comparison."""
     with (run / "attempts.jsonl").open("rb") as file:
         for line in file:
             orjson.loads(line)
@@ -65,7 +65,7 @@ def reported(*arguments: object) -> None:
 
 
 def timed(works: dict[str, Callable[[], None]]) -> dict[str, float]:
-    """Medians in seconds of alternating rounds."""
+    """The median seconds of each of ``works``, measured in alternating rounds."""
     for work in works.values():
         work()
     timings: dict[str, list[float]] = {name: [] for name in works}
@@ -92,7 +92,7 @@ def main() -> None:
         small = Path(directory, "small")
         write_run(small, {f"task-{task:04}": True for task in range(TASKS)})
         size = (one / "attempts.jsonl").stat().st_size / TASKS / REPEATS
-        print(f"reports on {TASKS:,} tasks x {REPEATS} repeats, {size:.0f} bytes a record, 5 events each", flush=True)
+        print(f"reports on {TASKS:,} tasks x {REPEATS} repeats, {size:.0f} bytes per record, 5 events each", flush=True)
         paired = ("paired", "--run-a", one, "--run-b", other, "--method", "bootstrap", "--resamples", RESAMPLES)
         timings = timed(
             {

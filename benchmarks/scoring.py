@@ -1,4 +1,4 @@
-"""The cost of the hardened scorer: score phases of the bundled tasks' reference solutions, alternating with `plain`.
+"""The cost of the hardened scorer in score phases of the bundled tasks' solutions, compared with the `plain` scorer.
 
 ``python benchmarks/scoring.py [--sandbox docker] [--suite NAME ...] [--times N]``
 """
@@ -16,7 +16,7 @@ MODES = {"hardened": "tests", "plain": "plain"}
 
 
 def score_seconds(suite: str, sandbox: str, scorer: str, out: Path) -> dict[str, float]:
-    """Seconds of each score phase in a run of the solutions, one task at a time. Raises if one does not pass."""
+    """Seconds of each score phase in a run of the solutions. Raises SystemExit if a solution does not pass."""
     command = [str(Path(sys.executable).with_name("agentbench")), "run", "--suite", suite, "--agent", "scripted"]
     flags = ["--sandbox", sandbox, "--workers", "1", "--set", f"scorer={scorer}", "--out", str(out)]
     subprocess.run([*command, *flags], check=True, capture_output=True)
@@ -30,9 +30,9 @@ def score_seconds(suite: str, sandbox: str, scorer: str, out: Path) -> dict[str,
 
 
 def main() -> None:
-    """Print both sums for each suite, the ratio of all, and the task with the worst ratio.
+    """Print both sums for each suite, the overall ratio, and the task with the worst ratio.
 
-    The first run calibrates tasks that are not yet calibrated in this sandbox; the fastest run counts.
+    The first run calibrates tasks that are not yet calibrated in this sandbox. For each task, the fastest run counts.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sandbox", default="local")
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=3)
     typed = parser.parse_args()
     best: dict[str, dict[str, float]] = {mode: {} for mode in MODES}
-    print(f"score phases of the solutions in {typed.sandbox}, the faster of {typed.times}")
+    print(f"score phases of the solutions in {typed.sandbox}, the fastest of {typed.times}")
     for suite in typed.suite or ["custom-dev", "custom-heldout"]:
         tasks: set[str] = set()
         for _ in range(typed.times):
