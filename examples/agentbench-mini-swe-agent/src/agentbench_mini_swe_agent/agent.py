@@ -12,7 +12,7 @@ from agentbench_mini_swe_agent.model import AttemptModel
 from agentbench_mini_swe_agent.options import MiniSweAgentOptions
 
 _OFF = {"step_limit": 0, "cost_limit": 0.0, "wall_time_limit_seconds": 0, "output_path": None}
-"""AgentBench enforces the limits of the variant, and records the evidence."""
+"""Settings that are switched off, since AgentBench enforces the variant's limits and records the evidence."""
 _MESSAGES = {
     "Refusal": "the model refused",
     "ContextWindowExceeded": "the conversation exceeds the model's context window",
@@ -32,7 +32,7 @@ class MiniSweAgent:
         return Configuration.read(self.options.config)
 
     def solve(self, context: AttemptContext) -> AgentResult:
-        """Run it with the task's instruction. Errors that end the attempt propagate unchanged."""
+        """Run mini-swe-agent with the task's instruction. Errors that end the attempt propagate unchanged."""
         configuration = self.configuration
         context.report_prompt_version(configuration.version)
         if not any(tool.name == "run" for tool in context.tools.specs):

@@ -20,17 +20,17 @@ _REQUIRED = ("observation_template", "format_error_template")
 
 @attrs.frozen(kw_only=True)
 class Configuration:
-    """A YAML file. ``version`` is the release of mini-swe-agent, with the name and digest of the file."""
+    """A configuration file. ``version`` contains the release of mini-swe-agent, and the file's name and digest."""
 
     version: str
     agent: Mapping[str, Any]
     model: Mapping[str, Any]
     env: Mapping[str, str]
-    """Environment variables of every command."""
+    """Environment variables for every command."""
 
     @classmethod
     def read(cls, name: str) -> Configuration:
-        """A file in the package, or an absolute path. Raises InputError if it is not for tool calls."""
+        """Read a file in the package or at an absolute path. Raises InputError if it is not for tool calls."""
         path = Path(builtin_config_dir) / name
         if not path.is_file():
             known = ", ".join(sorted(file.name for file in Path(builtin_config_dir).glob("*.yaml")))

@@ -12,19 +12,19 @@ from agentbench_core import Toolbox, ToolCall, ToolResult
 
 _SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 _SYSTEM = {"system": "-s", "node": "-n", "release": "-r", "version": "-v", "machine": "-m"}
-"""Template variables of the machine, with the options of ``uname``."""
+"""Template variables that describe the machine, with their ``uname`` options."""
 
 
 @attrs.frozen
 class SandboxEnvironment:
-    """Runs commands in the sandbox of an attempt. Errors that end the attempt propagate."""
+    """Runs commands in the sandbox of an attempt. Errors that end the attempt propagate unchanged."""
 
     tools: Toolbox
     env: Mapping[str, str]
-    """Environment variables of every command."""
+    """Environment variables for every command."""
     timeout_sec: float | None
     system: Mapping[str, str] = attrs.field(init=False)
-    """Template variables about the sandbox's machine. Host variables are excluded, as they may contain keys."""
+    """Template variables that describe the sandbox. Host variables are excluded, since they may contain API keys."""
 
     @system.default
     def _uname(self) -> Mapping[str, str]:
@@ -47,7 +47,7 @@ class SandboxEnvironment:
         return {"output": output, "returncode": code, "exception_info": ""}
 
     def _run(self, command: object) -> ToolResult:
-        # mini-swe-agent shows both streams as one. The tool refuses a command that is not a string.
+        # mini-swe-agent shows both streams as one. If the command is not a string, the tool refuses it.
         merged = f"exec 2>&1\n{command}" if isinstance(command, str) else command
         arguments: dict[str, Any] = {"command": merged, "env": dict(self.env)}
         if self.timeout_sec is not None:

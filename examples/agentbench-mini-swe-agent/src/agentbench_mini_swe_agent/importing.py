@@ -1,7 +1,7 @@
 """Imports mini-swe-agent without side effects on this process.
 
-Its import prints a banner, creates a directory in the user's home, and loads environment variables, usually API keys,
-from a file there. Two variables prevent that.
+Importing it prints a banner, creates a directory in the user's home, and loads environment variables, usually API keys,
+from a file in that directory. Two environment variables prevent this.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agentbench_mini_swe_agent.agent import MiniSweAgent
 
 _LOCK = threading.Lock()
-"""Attempts start in threads, and all threads share the environment."""
+"""Attempts start in threads, and all threads share the environment variables."""
 
 
 def agent_class() -> type[MiniSweAgent]:

@@ -21,11 +21,11 @@ from agentbench_mini_swe_agent.window import Window
 
 _BASH = ToolSpec(**BASH_TOOL["function"], effect="runs")
 _FINAL = {"refusal": "Refusal", "context_overflow": "ContextWindowExceeded"}
-"""Finish reasons that end the attempt, with the exit status."""
+"""Finish reasons that end the attempt, with mini-swe-agent's exit status for each."""
 
 
 class AttemptModel:
-    """Calls an attempt's model, offering one tool. Errors propagate."""
+    """Calls an attempt's model, offering one tool. Errors propagate unchanged."""
 
     def __init__(self, context: AttemptContext, config: Mapping[str, Any]) -> None:
         assert context.llm is not None, "registered with the needs_llm capability"
@@ -36,7 +36,7 @@ class AttemptModel:
         self._turns = 0
 
     def query(self, messages: Sequence[Mapping[str, Any]], **kwargs: Any) -> dict[str, Any]:
-        """The model's response with its commands, as a message of mini-swe-agent. Raises FormatError if it has none."""
+        """The model's response as a mini-swe-agent message. Raises FormatError if it contains no valid command."""
         self._turns += 1
         self._log.emit(AgentTurnStarted(turn=self._turns))
         answer = self._complete([_message(message) for message in messages])
@@ -57,7 +57,7 @@ class AttemptModel:
                 return answer
 
     def _actions(self, answer: Completion, message: dict[str, Any]) -> list[dict[str, Any]]:
-        """The commands. If calls are invalid, the error is the result of each call, as models expect."""
+        """The commands of a response. If its calls are invalid, the error becomes the result of each call."""
         calls = answer.message.tool_calls
         try:
             if problem := next((call.problem for call in calls if call.problem), ""):

@@ -13,7 +13,7 @@ _SHORTEST = 400  # characters; shorter output is never dropped
 
 @attrs.define
 class Window:
-    """The dropped observations of a conversation that only grows."""
+    """Remembers which observations of a conversation were dropped. Messages are only ever appended to it."""
 
     _dropped: set[int] = attrs.field(factory=set)
 
@@ -22,7 +22,7 @@ class Window:
         return tuple(_short(message) if index in self._dropped else message for index, message in enumerate(messages))
 
     def shrink(self, messages: Sequence[Message]) -> bool:
-        """Drop the oldest observations until half of the size is left. Returns whether any was dropped."""
+        """Drop the oldest observations until half of the size is left, and return whether any was dropped."""
         sizes = [message.size for message in self.shown(messages)]
         over = sum(sizes) / 2
         before = len(self._dropped)

@@ -16,7 +16,7 @@ _HEADINGS = {
     "v1": "Outlines of files that the failure leads to (lines: definition - what it says of itself):",
     "v2": "Outlines of files related to the failure (lines: definition - docstring):",
 }
-"""By prompt version."""
+"""The heading of the outlines, by prompt version."""
 
 
 @attrs.frozen
@@ -78,6 +78,6 @@ class OutlineFirst:
             pending += new
 
     def _max_chars(self, context: AttemptContext) -> int:
-        """Characters for all outlines, with a conservative estimate of 3 characters per token."""
+        """Maximum characters of all outlines, with a conservative estimate of 3 characters per token."""
         window = context.llm.facts.context_tokens if context.llm else None
         return self.options.max_chars if window is None else min(self.options.max_chars, 3 * window // 4)

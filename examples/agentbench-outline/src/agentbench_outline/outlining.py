@@ -1,4 +1,4 @@
-"""The outline of a Python file, from its text. Pure functions: nothing is imported or run."""
+"""The outline of a Python file, from its text. The outlined code is neither imported nor run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 _MAX_CHARS = 120
-"""Of a name or a line of a docstring."""
-_MAX_IMPORTS = 100  # of one file
+"""Maximum characters of a name or of a docstring's first line."""
+_MAX_IMPORTS = 100  # maximum imports listed for one file
 _WARNINGS = threading.Lock()
 """Warning filters are global, and attempts run in threads."""
 
 
 class NotPythonError(Exception):
-    """Some text cannot be parsed; the message is the reason."""
+    """A text cannot be parsed; the message is the reason."""
 
 
 @attrs.frozen(kw_only=True)
@@ -26,7 +26,7 @@ class Definition:
 
     kind: str
     name: str
-    """Dotted: ``Cart.total``."""
+    """The dotted name, such as ``Cart.total``."""
     first: int
     last: int
     doc: str
@@ -39,9 +39,9 @@ class Definition:
 
 @attrs.frozen(kw_only=True)
 class Outlined:
-    """The definitions at the top level of a file and in its classes, and its imports, in order of lines.
+    """The definitions at the top level of a file and in its classes, and its imports, in line order.
 
-    Imports are dotted: ``shop.cart.Cart``, or ``.cart.Cart`` if relative.
+    Imports are dotted names: ``shop.cart.Cart``, or ``.cart.Cart`` if relative.
     """
 
     definitions: tuple[Definition, ...]
@@ -72,7 +72,7 @@ def _parsed(text: str) -> ast.Module:
 
 
 def _statements(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
-    """Every statement outside of functions, with the prefix of its enclosing classes."""
+    """Every statement outside functions, with the names of its enclosing classes as a prefix."""
     pending: list[tuple[str, ast.AST]] = [("", tree)]
     while pending:
         prefix, node = pending.pop()

@@ -1,4 +1,4 @@
-"""Find files of a workspace that an output names, or that a file imports. Pure."""
+"""Find files of a workspace that an output names, or that a file imports. No files are read."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 _WORD = re.compile(r"[\w./+-]+", re.ASCII)
-_MAX_NAMES = 500  # in one output
-_MAX_CHARS = 400  # of a name
+_MAX_NAMES = 500  # maximum names considered in one output
+_MAX_CHARS = 400  # maximum characters of a name
 
 
 def named(output: str, paths: Iterable[str]) -> list[str]:
@@ -39,13 +39,13 @@ def imported(names: Iterable[str], by: str, paths: Sequence[str]) -> list[str]:
 
 
 def _suffixes(printed: str) -> Iterator[str]:
-    """The whole path, then without its first directory, and so on."""
+    """The whole path, then the path without its first directory, and so on."""
     parts = [part for part in printed.split("/") if part not in ("", ".")]
     return ("/".join(parts[start:]) for start in range(len(parts)))
 
 
 def _modules(name: str) -> Iterator[str]:
-    """Possible files of a dotted name, relative to its root; the whole name comes first."""
+    """Files that a dotted name may refer to, relative to its root; those for the whole name come first."""
     parts = name.split(".")
     for module in filter(None, ("/".join(parts), "/".join(parts[:-1]))):
         yield from (f"{module}.py", f"{module}/__init__.py")

@@ -28,7 +28,7 @@ def agentbench_register_agents(register: Register[Agent]) -> None:
 
 @hookimpl
 def agentbench_register_variants(register: RegisterVariant) -> None:
-    """The ``outline-first`` variant: the agent, with the ``outline`` tool among its tools."""
+    """The ``outline-first`` variant: the agent with the default tools and the ``outline`` tool."""
     tools = ["apply_patch", "list_files", "outline", "read_file", "run", "search"]
     register("outline-first", {"agent": "outline-first", "tools": tools}, summary="the agent with the outline tool")
 

@@ -34,9 +34,9 @@ class Outline:
         return ToolSpec.of("outline", description, OutlineArguments, "reads")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``definitions`` (``12-30: def Cart.total - The sum.``), ``omitted`` (a number of definitions), ``imports``.
+        """Return ``definitions`` (``12-30: def Cart.total - The sum.``), the number ``omitted``, and ``imports``.
 
-        Raises ToolError (``too_large``, ``not_python``, and errors of reading); InputError for invalid arguments.
+        Raises ToolError (``too_large``, ``not_python``, or a read error), and InputError for invalid arguments.
         """
         wanted = load(arguments, OutlineArguments, where="outline")
         limit = self.options.max_bytes
