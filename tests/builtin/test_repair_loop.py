@@ -189,7 +189,10 @@ def test_the_same_failure_again_and_again(make: Make) -> None:
     """Changes with the same failure are counted; other values make another failure, even if they look like times."""
     with make([returns("7"), returns("7 + 0", "7"), returns("7 + 1 - 1", "7 + 0")]) as double:
         result = repaired(double, same_failure=2)
-    assert (result.ended, result.message) == ("gave_up", "the command still fails in the same way (consecutive changes: 2)")
+    assert (result.ended, result.message) == (
+        "gave_up",
+        "the command still fails in the same way (consecutive changes: 2)",
+    )
     command = "python3 -c \"from adding import add; v = add(2, 3); print('took %d s' % v); raise SystemExit(v != 5)\""
     values = ["100", "50", "20", "10", "5"]
     changes = [returns(new, old) for new, old in zip(values, ["left - right", *values], strict=False)]

@@ -106,7 +106,7 @@ def test_tasks_new_makes_a_task_that_is_fair(agentbench: Any, records: Any) -> N
     assert "max_steps: 30" in shown
     assert "description: |" in shown
     again = agentbench("tasks", "new", "my-task", "--suite", "own")
-    assert (again.code, "exists already" in again.err) == (2, True)
+    assert (again.code, "already exists" in again.err) == (2, True)
     assert "not a valid task id" in agentbench("tasks", "new", "../evil", "--suite", "own").err
 
 

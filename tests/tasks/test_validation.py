@@ -517,7 +517,7 @@ def test_write_names_tests_that_the_solution_does_not_pass(pytest_task: Path, ag
     rewrite(pytest_task, fail_to_pass=[HIDDEN])
     done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "2")
     assert done.code == 0, done.out
-    left = "excluded 1 that do not pass with the reference solution: checks/test_red.py::test_red"
+    left = "excluded 1 not passing with the reference solution: checks/test_red.py::test_red"
     assert f"clamp: wrote fail_to_pass: 4 (3 new), pass_to_pass: 1; {left}\n" in done.out
     after = pytest_task.read_text()
     rewrite(pytest_task, fail_to_pass=[HIDDEN, "checks/test_red.py::test_red"])

@@ -1,4 +1,4 @@
-"""One check of a task: it must fail before the fix and with an empty change, and pass with its reference solution."""
+"""One check of a task: its tests must fail without the fix, and pass with its reference solution."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ class TaskCheck:
     before: Mapping[str, str] | None
     after: Mapping[str, str] | None
     calibration: Calibration | None
-    """The scorer's calibration; empty if it does not calibrate."""
+    """The scorer's calibration; ``None`` if the scorer does not calibrate."""
     audited: tuple[Problem, ...]
-    """The problems found by auditors, which run once."""
+    """The problems found by auditors, which run only in the first check."""
     notes: tuple[Note, ...]
     """Notes, which are not problems but worth knowing."""
     duration_sec: float
@@ -86,11 +86,11 @@ def check_task(
 ) -> TaskCheck:
     """Check a task once, in fresh forks and sandboxes; only its setup is shared.
 
-    ``audited`` are the problems that auditors found in an earlier check: they depend on the setup only.
+    ``audited`` contains the problems that auditors found in an earlier check. They only depend on the setup.
 
     Raises:
-        Interrupted: the user stopped it.
-        UnavailableError: this machine lacks something.
+        Interrupted: the user stopped the check.
+        UnavailableError: this machine lacks a requirement.
     """
     started = time.monotonic()
     redactor = Redactor(os.environ, task.spec.artifacts.redact)
@@ -143,7 +143,7 @@ class _Checking:
         self.problems.append(Problem(rule=rule, reason=reason, remedy=REMEDIES[rule], output=output))
 
     def run(self) -> None:
-        """Check one rule. A broken rule does not prevent later checks."""
+        """Check all rules. Only a failed setup prevents the checks that follow it."""
         task, shared = self.plan.task, self.session.shared
         if not task.script:
             self.notes = (NOT_PROVEN,)
@@ -195,7 +195,7 @@ class _Checking:
     def _attempt(
         self, agent: ConfiguredComponent, baseline: Baseline, *, judge_empty: bool = False
     ) -> tuple[AttemptResult, MemoryEvidence]:
-        """The result of an attempt with this agent, and its last output. Raises the reason if ended from outside."""
+        """The result of an attempt with this agent, and its last output. Raises the error that ended it, if any."""
         printed = MemoryEvidence()
         result = run_attempt(
             attrs.evolve(self.plan, agent=agent),

@@ -1,4 +1,4 @@
-"""``agentbench validate-tasks``: check that tasks are valid."""
+"""``agentbench validate-tasks`` and ``tasks new``: check that tasks are valid, and create new ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from agentbench_tasks.new_task import write_task
 from agentbench_tasks.validation import TaskReport, Watcher, validate
 
 _TIMES = 2
-"""Checks per task. One check cannot detect flaky tasks."""
+"""Number of checks per task. One check cannot detect flaky tasks."""
 
 
 @click.command()
@@ -50,7 +50,7 @@ _TIMES = 2
 @click.option("--workers", type=int, help="Number of tasks to check in parallel. [default: 2]")
 @sandbox_flag
 @set_flag
-@click.option("--strict", is_flag=True, help="Treat notes as errors, such as a missing reference solution.")
+@click.option("--strict", is_flag=True, help="Treat notes, such as a missing reference solution, as errors.")
 @click.option("--write", is_flag=True, help="Write the lists fail_to_pass and pass_to_pass of valid tasks.")
 @click.option("--flakes", is_flag=True, help="Add the results to flakes.yaml, and quarantine flaky tasks.")
 @json_flag
@@ -74,8 +74,8 @@ def validate_tasks(
 
     Each check uses a fresh copy: the failing command must fail, the empty patch must fail, and the reference solution
     must pass. A task whose results differ is flaky. With --times, the command reports how often each task was flaky.
-    With --flakes, it also records that, and runs quarantine tasks that are flaky too often. Exit code: 1 unless all
-    tasks are valid.
+    With --flakes, it also records this in flakes.yaml, and tasks that are flaky too often are quarantined in runs.
+    Exit code: 1 unless all tasks are valid.
 
     Checks that need a reference solution are skipped for tasks without one, with a note.
     """
@@ -114,7 +114,7 @@ def validate_tasks(
 
 
 class _Progress(Watcher):
-    """One line per check with its result; output is printed once for each reason."""
+    """Prints one line per check with its result, and output once for each reason."""
 
     def __init__(self, checks: int) -> None:
         self.findings: dict[str, TaskReport] = {}
@@ -124,7 +124,7 @@ class _Progress(Watcher):
         self._lock = threading.Lock()
 
     def checked(self, task: Task, number: int, check: TaskCheck) -> None:
-        """One line; also reports how often there was no problem."""
+        """Print one line, further problems, and output that was not printed before."""
         name = task.spec.id if number == 1 else f"{task.spec.id}@{number}"
         first, *more = [f"{problem.rule}: {shortened(problem.reason)}" for problem in check.problems] or [""]
         with self._lock:
@@ -143,7 +143,7 @@ class _Progress(Watcher):
         self.findings[finding.task.spec.id] = finding
 
     def note(self, message: str) -> None:
-        """One line."""
+        """Print one line."""
         say(f"note: {message}", err=True)
 
 
@@ -187,7 +187,7 @@ def _print_flakes(findings: Sequence[TaskReport]) -> None:
 
 
 def _add_flakes(suite: Path, findings: Sequence[TaskReport], sandbox: str) -> Iterator[str]:
-    """Write ``flakes.yaml``, and print the new entry of each task."""
+    """Write ``flakes.yaml``, and yield a line about each task."""
     written = add_checks(
         suite,
         [(finding.task, finding.tally) for finding in findings],
@@ -247,7 +247,7 @@ def _plain(finding: TaskReport) -> dict[str, Any]:
 
 
 def _plain_flakes(tally: CheckCounts) -> dict[str, Any]:
-    """A task that always fails is not flaky, and has no rate."""
+    """The counts as plain data. A task that always fails is not flaky, and has no flake rate."""
     rate = rate_of(tally.flaky, tally.checks)
     return {
         "checks": tally.checks,
@@ -260,7 +260,7 @@ def _plain_flakes(tally: CheckCounts) -> dict[str, Any]:
 
 
 def _write(finding: TaskReport) -> str:
-    """Write the expected tests of a task if possible. Returns a summary of the change, or why nothing was written."""
+    """Write the expected tests of a task. Return a summary of the change, or the reason why nothing was written."""
     if not finding.task.script:
         return "nothing written: a reference solution is required to find the tests that must pass"
     if not finding.lists_can_be_written:
@@ -275,7 +275,7 @@ def _write(finding: TaskReport) -> str:
     excluded = ""
     if result.failing:
         names = name_some(result.failing)
-        excluded += f"; excluded {len(result.failing)} that do not pass with the reference solution: {names}"
+        excluded += f"; excluded {len(result.failing)} not passing with the reference solution: {names}"
     if result.unsteady:
         excluded += f"; excluded {result.unsteady} with inconsistent results"
     return f"{f'wrote {changes}' if changes else 'nothing to write'}{excluded}"

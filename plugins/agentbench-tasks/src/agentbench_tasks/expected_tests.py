@@ -14,10 +14,10 @@ _AFTER = "passing_command"  # required, so it is always there
 
 
 def write_expected_tests(task: Task, lists: Mapping[str, Sequence[str]]) -> str:
-    """Write ``fail_to_pass`` and ``pass_to_pass`` in place of the current lists; returns a summary of the change.
+    """Replace the current ``fail_to_pass`` and ``pass_to_pass`` lists, and return a summary of the change.
 
     Existing names keep their order, and new ones are appended. Comments elsewhere, order and quoting are preserved.
-    The file is written atomically; without a change it is not touched, and the summary is empty.
+    The file is written atomically. If nothing changes, it is not written, and the summary is empty.
 
     Raises:
         InputError: the file has changed since the task was read, is not writable, or has a layout without a place for
@@ -88,7 +88,7 @@ def with_lists(text: str, lists: Mapping[str, Sequence[str]], where: str) -> str
 
 
 def _in_block(text: str, key: yaml.Node, value: yaml.SequenceNode, tests: Sequence[str]) -> Iterator[_Edit]:
-    """Replace all items of a list. Existing items keep their notation."""
+    """Yield edits that replace all items of a list. Existing items keep their notation."""
     first, last = value.start_mark.index, _end_of_line(text, value.value[-1].end_mark.index)
     if not tests:
         colon = text.index(":", key.end_mark.index) + 1

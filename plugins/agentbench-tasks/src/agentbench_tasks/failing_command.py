@@ -16,7 +16,7 @@ _REMEDY = (
     "Make failing_command run public tests only, such as the whole public suite. Hidden tests decide anyway: "
     "list them in fail_to_pass."
 )
-_LONGEST = 4 << 20  # bytes of a file to search for tests
+_LONGEST = 4 << 20  # maximum bytes of a file that are searched for tests
 
 
 def notes_on(task: Task, public: Tree) -> tuple[Note, ...]:
@@ -42,7 +42,7 @@ def _absent(task: Task, hidden: Mapping[str, bytes], public: Tree) -> Iterator[s
 
 
 def _words(command: str) -> Iterator[str]:
-    """Words of a command, split at ``=``."""
+    """The words of a command, and the part after ``=`` of each word that contains one."""
     try:
         words = shlex.split(command, comments=True)
     except ValueError:

@@ -31,7 +31,7 @@ _HEAD = """\
 # Written by `agentbench validate-tasks --flakes` (docs/flakes.md). Your own settings, and tasks that you quarantined by
 # hand, are preserved, but comments are not: use `reason` for notes.
 """
-_DIGITS = 6  # of a rate
+_DIGITS = 6  # decimal places of a rate
 
 
 @attrs.frozen(kw_only=True)
@@ -56,10 +56,10 @@ class CheckCounts:
 def add_checks(
     suite: Path, checked: Sequence[tuple[Task, CheckCounts]], *, sandbox: str, harness: str, today: datetime.date
 ) -> Mapping[str, Measured]:
-    """Add checks to the file of a suite, and update the quarantine. Returns the new entries of ``checked``, by id.
+    """Add checks to the file of a suite, update the quarantine, and return the new entries of ``checked``, by id.
 
     Checks of a task with the same digest in the same sandbox add up until they expire. A task without any successful
-    check is broken, not flaky: nothing is written.
+    check is broken, not flaky, so nothing is written for it.
 
     Raises:
         InputError: the file cannot be read or written. Nothing was changed.
@@ -123,7 +123,7 @@ def rate_of(events: int, of: int) -> Mapping[str, float]:
 
 
 def _decided(tasks: Mapping[str, TaskFlakes], above: float) -> Mapping[str, TaskFlakes]:
-    """The same entries, each compared with the current limit."""
+    """The same entries, with ``quarantined`` updated for the current limit."""
     return {
         name: attrs.evolve(
             entry,
@@ -145,13 +145,13 @@ def _write(path: Path, flakes: Flakes) -> None:
     }
     text = _HEAD + yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=110)
     if parse_yaml(text, str(path)) != plain:
-        raise InputError(f"{path}: cannot rewrite it", remedy="Simplify the manually written parts.")
+        raise InputError(f"{path} cannot be rewritten", remedy="Simplify the manually written parts.")
     replace_text(path, text)
 
 
 @contextlib.contextmanager
 def _held(suite: Path) -> Iterator[None]:
-    """Lock the file, so that concurrent commands do not lose updates."""
+    """Lock the suite's directory, so that concurrent commands do not lose updates."""
     try:
         handle = os.open(suite, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:

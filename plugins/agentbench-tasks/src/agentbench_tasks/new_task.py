@@ -102,7 +102,7 @@ def write_task(root: Path, suite: str, task_id: str) -> Task:
             raise InputError(f"{name!r} is not a valid {what}: use up to 64 lowercase letters, digits, '._-'")
     directory = root / suite / task_id
     if directory.exists():
-        raise InputError(f"{directory} exists already", remedy="Choose another id, or remove the directory.")
+        raise InputError(f"{directory} already exists", remedy="Choose another id, or remove the directory.")
     try:
         for name, text in _FILES.items():
             path = directory / name

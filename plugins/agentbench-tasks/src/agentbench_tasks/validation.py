@@ -16,10 +16,10 @@ from agentbench_tasks.checks import TaskCheck, check_task
 from agentbench_tasks.flakes import CheckCounts
 from agentbench_tasks.rules import Note, Problem, Rule
 
-_FAILED = ("failed", "error", None)  # outcomes of a test before the fix; None: it could not be collected
+_FAILED = ("failed", "error", None)  # outcomes of a test before the fix; None if it could not be collected
 
 _ENVIRONMENT = frozenset({Rule.SETUP, Rule.CHECKED})
-"""Rules broken by the environment or the harness: they are not evidence about the scorer."""
+"""Rules broken by the environment or the harness. Such problems are not evidence about the scorer."""
 
 _GRADER = frozenset(
     {
@@ -33,10 +33,10 @@ _GRADER = frozenset(
 
 
 class Watcher(RunObserver):
-    """Also receives the progress of a validation; called from several threads."""
+    """Also receives the progress of a validation. Its methods are called from several threads."""
 
     def checked(self, task: Task, number: int, check: TaskCheck) -> None:
-        """A task was checked for the ``number``-th time."""
+        """Check ``number`` of a task has ended, counted from 1."""
 
     def finished(self, finding: TaskReport) -> None:
         """All checks of a task are done."""
@@ -44,14 +44,14 @@ class Watcher(RunObserver):
 
 @attrs.frozen(kw_only=True)
 class ExpectedTests:
-    """Tests with the same result every time: before the fix failed or passed, after it always passed."""
+    """Tests for ``fail_to_pass`` and ``pass_to_pass``, with the same results in all checks, and excluded tests."""
 
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...]
     failing: tuple[str, ...]
-    """Tests that never passed with the reference solution, and were not only skipped."""
+    """Tests that never passed with the reference solution, and were not always skipped."""
     unsteady: int
-    """Tests that passed with the reference solution, but not consistently, so that they are in neither list."""
+    """Number of tests that passed with the reference solution at least once, but had different results in checks."""
 
 
 @attrs.frozen(kw_only=True)
@@ -64,7 +64,7 @@ class TaskReport:
 
     @property
     def problems(self) -> Sequence[tuple[Problem, int]]:
-        """Each broken rule as first seen, with its count; rules that were always broken come first."""
+        """The first problem for each broken rule, and the number of problems; the most frequent come first."""
         times = Counter(problem.rule for check in self.checks for problem in check.problems)
         first = {problem.rule: problem for check in reversed(self.checks) for problem in reversed(check.problems)}
         ordered = [problem for check in self.checks for problem in check.problems if first[problem.rule] is problem]
@@ -79,14 +79,14 @@ class TaskReport:
 
     @property
     def lists_can_be_written(self) -> bool:
-        """Whether only the lists are wrong: they name tests that already pass, do not pass, or no longer exist."""
+        """Whether only the test lists are wrong: they name tests that already pass, do not pass, or no longer exist."""
         rules = {problem.rule for problem, _ in self.problems}
         if not rules <= {Rule.FAIL_TO_PASS, Rule.PASS_TO_PASS, Rule.ORACLE_PASSES}:
             return False
         return Rule.ORACLE_PASSES not in rules or all(map(self._passes_without_missing, self.checks))
 
     def _passes_without_missing(self, check: TaskCheck) -> bool:
-        """Whether the solution only fails because of missing tests, except those of a file that fails to load."""
+        """Whether the solution fails only because listed tests do not exist (not because a test file fails to load)."""
         if Rule.ORACLE_PASSES not in {problem.rule for problem in check.problems}:
             return True
         tests = check.after or {}
@@ -96,7 +96,7 @@ class TaskReport:
 
     @property
     def notes(self) -> Sequence[Note]:
-        """The notes, without repetition."""
+        """All notes, without duplicates."""
         return list(dict.fromkeys(note for check in self.checks for note in check.notes))
 
     @property
@@ -164,14 +164,14 @@ def validate(
         tasks: the tasks to check.
         variant: sandbox, tools, scorer and limits; its agents are not used.
         watcher: receives each check.
-        times: checks per task.
-        workers: number of parallel tasks.
-        each_test: also report the result of each test if no tests are expected.
+        times: number of checks per task.
+        workers: number of tasks to check in parallel.
+        per_test: also report the result of each test if no tests are expected.
         strict: whether a note makes a task invalid.
 
     Raises:
         UnavailableError: the sandbox is not available.
-        KeyboardInterrupt: interrupted by the user; no process is left running, ``watcher`` has all results.
+        KeyboardInterrupt: the user interrupted it; no process is left running, and ``watcher`` has all results.
     """
     with contextlib.ExitStack() as stack:
         session = stack.enter_context(open_session([variant], tasks, watcher))
