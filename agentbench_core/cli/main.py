@@ -27,7 +27,7 @@ _OF_OUTPUT = {errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF}
 @click.option("--trace-plugins", is_flag=True, help="Log plugin loading to standard error.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool, no_plugin: tuple[str, ...], trace_plugins: bool) -> None:
-    """Evaluate coding agents offline: real repositories, evidence for every number.
+    """Evaluate coding agents offline, on real repositories, with evidence for every number.
 
     \b
     agentbench run --suite custom-dev --agent scripted     run a suite

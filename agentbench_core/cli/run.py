@@ -135,8 +135,8 @@ def replay(app: App, /, run_dir: str, task_globs: tuple[str, ...], allow_unisola
     \b
     agentbench replay RUN_DIR
 
-    Tools and tests run again. An attempt whose agent sends a request that was not recorded stops and shows the
-    difference. Records are marked as replayed. Exit code: 1 if a request was not recorded.
+    Tools and tests run again. If an agent sends a request that was not recorded, its attempt stops, and the difference
+    is shown. Records are marked as replayed. Exit code: 1 if a request was not recorded.
     """
     group = replayed_group(app, run_dir, typed, task_globs, allow_unisolated=allow_unisolated)
     return _run(app, group, allow_unisolated)

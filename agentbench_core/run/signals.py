@@ -89,7 +89,7 @@ def run_in_thread(work: Callable[[], T], name: str, until: Deadline, *, grace: f
 
 
 def until_stopped(stop: Deadline, work: Callable[[], T], name: str) -> T:
-    """Return or raise the result of ``work``. Raises Interrupted if the run was stopped and ``work`` did not end."""
+    """Return the result of ``work`` or raise its exception. Raises Interrupted if it does not end after a stop."""
     done = run_in_thread(work, name, stop, grace=_GRACE_SEC)
     if not done.done():
         stop.check()

@@ -20,7 +20,7 @@ from agentbench_core.values.task import digest
 
 _ONE = sorted(name for name, kind in KINDS.items() if kind.setting == "one")
 _NAMED_ONLY = {"replays", "offline"}
-"""Capabilities of llms that are never a default: such an llm must be named."""
+"""Capabilities of llms that are never used by default, but only if they are named."""
 _MANY = [kind for kind in KINDS.values() if kind.setting == "many"]
 
 
@@ -87,7 +87,7 @@ class Variant:
         return next(agent for agent in self.agents.values() if name in agent.component.names)
 
     def instantiate_all(self) -> None:
-        """Instantiate everything that attempts will use, so that a failure stops the run before it starts."""
+        """Instantiate agents, tools, scorer and auditors, so that a failure stops the run before it starts."""
         for ready in (*self.agents.values(), *self.tools, self.scorer, *self.auditors):
             ready.make()
 
@@ -154,7 +154,7 @@ def make_variant(
         harmless = allow_unisolated or (llm is not None and llm.can("offline"))
         if with_model and not ready.sandbox.can("isolated") and not harmless:
             raise _unisolated(with_model[0], ready.sandbox, registry)
-        if with_model and llm is None:  # otherwise the preflight of the run does it
+        if with_model and llm is None:  # otherwise the run itself checks the sandbox
             _ask(ready.sandbox, tasks, settings.run.preflight_sec)
     obstacles.refuse()
     return attrs.evolve(

@@ -33,7 +33,7 @@ def audit_attempt(
     snapshots: Snapshots,
     directory: Path | None,
 ) -> tuple[Label, ...]:
-    """The labels of all auditors. ``directory`` contains the attempt's files, if any. Raises Interrupted on a stop."""
+    """The labels of all auditors. ``directory`` contains the attempt's files, if any. Raises Interrupted if stopped."""
     labels: list[Label] = []
     for ready in plan.variant.auditors:
         audit = AttemptAudit(
@@ -69,7 +69,7 @@ class TaskAuditing:
     note: Callable[[str], None]  #: shows a message to the user
 
     def problems(self, stop: Deadline) -> Sequence[TaskProblem]:
-        """The problems found by all auditors. Raises SandboxError if the sandbox fails, Interrupted on a stop."""
+        """The problems found by all auditors. Raises SandboxError if the sandbox fails, Interrupted if stopped."""
         deadline = stop.within(_SECONDS)
         results: list[TaskProblem] = []
         for ready in self.plan.variant.auditors:

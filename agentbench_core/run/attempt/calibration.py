@@ -41,7 +41,7 @@ DIRECTORY = "expectations"
 CAPABILITY = "calibrates"
 _CACHED = ("data", "summary", "weakness")
 _SESSIONS = 5
-"""The time limit of a calibration, as a multiple of the limit for one verdict."""
+"""The time limit of a calibration, as a multiple of the task's time limit."""
 _LARGEST = 256 << 20  # maximum bytes of a cached file
 
 
@@ -55,7 +55,7 @@ class ReferenceRefusedError(Exception):
 
 @attrs.define
 class ApplyReference:
-    """An agent that applies the reference solution and records why it could not."""
+    """An agent that applies the reference solution, and records the reason if that fails."""
 
     refused: ReferenceRefusedError | None = None  #: why the reference solution could not be applied
 

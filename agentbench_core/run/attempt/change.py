@@ -26,7 +26,7 @@ _LISTED = 20  # maximum skipped files listed by name
 
 @attrs.frozen(kw_only=True)
 class FrozenChange:
-    """The change made in an attempt. Part of it is scored; everything else but tool caches is excluded and labelled."""
+    """The change made in an attempt. Part of it is scored; the rest, except tool caches, is excluded and labelled."""
 
     included: tuple[Change, ...]  #: what is scored
     excluded: tuple[str, ...]  #: paths of everything else
@@ -78,7 +78,7 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
 
 
 def editable_python(task: TaskSpec, workspace: Path) -> tuple[str, ...]:
-    """The Python files of a workspace to which changes are scored."""
+    """The Python files of a workspace in which changes are scored."""
     is_editable, is_protected, spelled_out = editable_paths(task), protected_paths(task), task.agent.editable_globs
     with Tree(workspace) as tree:
         results = [path for path in tree.files() if path.endswith(".py") and is_editable(path)]
@@ -86,7 +86,7 @@ def editable_python(task: TaskSpec, workspace: Path) -> tuple[str, ...]:
 
 
 def save_workspace(workspace: Path, files: Evidence) -> list[str]:
-    """Copy the regular files of a workspace into ``repo/``, for readers; verdicts do not depend on it.
+    """Copy the regular files of a workspace into ``repo/``, for readers. Verdicts do not depend on these copies.
 
     Links and ``.git``, which a reader's own git would trust, are left out. Returns the other files that were skipped:
     unreadable or too large ones, and everything beyond the limits.

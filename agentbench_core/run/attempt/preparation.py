@@ -65,12 +65,12 @@ class Baseline:
 
     @property
     def failed(self) -> bool:
-        """Whether the command failed as expected: not for a missing program, nor a timeout that the task disallows."""
+        """Whether the command failed as expected, not because of a missing program or a disallowed timeout."""
         return self.problem is None
 
     @property
     def problem(self) -> tuple[Outcome, str] | None:
-        """Why the task is not given to an agent; ``None`` if it is."""
+        """The reason why the task cannot be given to an agent; ``None`` if it can."""
         if self.verdict.timed_out and self.timeout_ok:
             return None
         if self.verdict.timed_out:
@@ -141,7 +141,7 @@ class PreparedTasks:
             self._setups[task.directory].tell(log)
 
     def setup_output(self, task: Task) -> tuple[Output, Output]:
-        """The output of the setup, even of a failed one: standard output and standard error."""
+        """Standard output and standard error of the setup, even if it failed."""
         recorder = self._setups.get(task.directory)
         return (recorder.stdout, recorder.stderr) if recorder else (Output(), Output())
 
@@ -253,7 +253,7 @@ def hidden_paths(task: Task) -> tuple[str, ...]:
 
 
 def _blocking_entries(tree: Tree, name: str, paths: Sequence[str]) -> Iterator[str]:
-    """Entries in ``name`` that block hidden tests, and bytecode of the files that they replace."""
+    """Entries in the directory ``name`` that block hidden tests, and bytecode of files that hidden tests replace."""
     files = set(paths)
     directories = {name, *itertools.chain.from_iterable(_parents(directory, name) for directory in paths)}
     for entry in tree.walk():
@@ -263,7 +263,7 @@ def _blocking_entries(tree: Tree, name: str, paths: Sequence[str]) -> Iterator[s
         if path in directories or (path in files and entry.kind != "file"):
             yield path
         elif parent.endswith("/__pycache__") and source in files:
-            yield path  # Python trusts it if the source has the recorded size and modification time in seconds
+            yield path  # Python trusts bytecode if the size and modification time (in seconds) of the source match
         elif not files.isdisjoint(_parents(path, name)):
             yield path
 

@@ -38,7 +38,7 @@ from agentbench_core.values.record import (
 
 
 def local_time(moment: datetime.datetime | None = None) -> str:
-    """A moment, or now, as local wall-clock time with offset: ``2025-12-15T18:05:12-0500``."""
+    """A moment, by default now, as local wall-clock time with offset: ``2025-12-15T18:05:12-0500``."""
     return (moment or datetime.datetime.now()).astimezone().strftime("%Y-%m-%dT%H:%M:%S%z")
 
 

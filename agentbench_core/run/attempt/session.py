@@ -40,12 +40,12 @@ class Session:
     """Start of the attempts on the monotonic clock; for a resumed run, of the attempts after resuming."""
 
     def baseline(self, task: Task, log: AttemptEvents) -> Baseline:
-        """The baseline of a task, in its prepared environment. Raises SetupError, SandboxError, Interrupted."""
+        """The baseline of a task, in its prepared environment. SetupError, SandboxError and Interrupted propagate."""
         prepared = self.shared.environment(task, self.shared.source(task), log)
         return self.shared.baseline(task, prepared.environment, log)
 
     def score(self, plan: AttemptPlan, result: AttemptResult, recording: Recording) -> Score:
-        """Score an attempt's change with the plan's scorer. Raises SandboxError, Interrupted."""
+        """Score an attempt's change with the plan's scorer. SandboxError and Interrupted propagate."""
         assert result.prepared is not None, "the attempt has a change to score"
         assert result.change is not None, "the attempt has a change to score"
         judge = ScoringRun(plan=plan, prepared=result.prepared, shared=self.shared, recording=recording)

@@ -58,7 +58,7 @@ class SetupRecorder:
         self._log.emit(SetupCommandFinished(command=command, exit_code=result.exit_code, duration_sec=seconds))
 
     def tell(self, log: EventLog) -> None:
-        """Emit the same events, marked as ``cached``, for an attempt in an environment that was already prepared."""
+        """Emit the events again, marked as ``cached``, for an attempt in an environment that was already prepared."""
         for command in self.commands:
             log.emit(SetupCommandStarted(command=command.command, cached=True))
             log.emit(

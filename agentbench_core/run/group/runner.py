@@ -163,7 +163,7 @@ def _end(run: RunWriter, interrupts: Interrupts, redactor: Redactor) -> RunResul
 
 
 def _report(run: RunWriter, stop: Deadline, observer: RunObserver) -> bool:
-    """Write the reports; if a reporter fails, only its report is missing. Return False if one was interrupted."""
+    """Write the reports; if a reporter fails, only its report is missing. False if a reporter was interrupted."""
     for ready in run.variant.reporters:
         observer.report_started(ready.name)
         reported = run_in_thread(partial(_write, ready, run), f"reporter {ready.name}", stop, grace=0)

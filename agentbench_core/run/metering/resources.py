@@ -24,7 +24,7 @@ so the limit may simply be too short. Also the minimum share of the machine's CP
 WORK_SHARE = 0.05
 """Minimum share of a phase in which its commands used a CPU. An idle phase loses no time to other programs."""
 SHORTEST_SEC = 1.0
-"""Minimum seconds of a phase. A shorter phase cannot have reached its own time limit."""
+"""Minimum seconds of a phase with this label. A shorter phase has not reached its own time limit."""
 
 _PRESSURE = Path("/proc/pressure")
 _STAT = Path("/proc/stat")
@@ -137,7 +137,7 @@ def _others(seconds: float, load: PhaseResources) -> list[str]:
         was_busy = own.cpu_sec >= WORK_SHARE * seconds
         if was_busy and waited >= PRESSURE_SHARE * seconds and others >= PRESSURE_SHARE:
             causes.append(
-                f"processes waited for a CPU for {waited:.1f} s, other programs used {others:.0%} of all CPUs"
+                f"processes waited for a CPU for {waited:.1f} s while other programs used {others:.0%} of all CPUs"
             )
     memory = None if host.memory_wait_sec is None else host.memory_wait_sec - (own.memory_stall_sec or 0.0)
     for name, lost in (("memory", memory), ("a disk", host.io_wait_sec)):

@@ -69,7 +69,7 @@ CASES: dict[str, tuple[ResourceUsage, HostLoad, tuple[str, ...]]] = {
     "others took its processors": (
         WORKS,
         BUSY,
-        ("waited for a CPU for 9.0 s, other programs used 70% of all CPUs", "fewer --workers"),
+        ("waited for a CPU for 9.0 s while other programs used 70% of all CPUs", "fewer --workers"),
     ),
     "nobody knows what it used": (ResourceUsage(), BUSY, ()),
     "its own memory limit": (
