@@ -454,7 +454,7 @@ def test_lists_that_are_wrong(pytest_task: Path, validate: Any) -> None:
     why = f"1 of 5 expected tests did not pass: {gone} (not run)"
     assert broken(finding) == {
         "fail_to_pass": f"fail_to_pass contains tests that already pass: {BELOW}",
-        "pass_to_pass": f"pass_to_pass contains tests that fail before the fix: {HIDDEN} (failed)",
+        "pass_to_pass": f"pass_to_pass contains tests that do not pass before the fix: {HIDDEN} (failed)",
         "oracle_passes": f"the reference solution does not pass (exit code 0): {why}",
     }
 

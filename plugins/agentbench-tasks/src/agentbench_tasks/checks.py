@@ -143,7 +143,7 @@ class _Checking:
         self.problems.append(Problem(rule=rule, reason=reason, remedy=REMEDIES[rule], output=output))
 
     def run(self) -> None:
-        """Check all rules. Only a failed setup prevents the checks that follow it."""
+        """Check all rules. A broken rule does not prevent later checks, unless the setup failed."""
         task, shared = self.plan.task, self.session.shared
         if not task.script:
             self.notes = (NOT_PROVEN,)
@@ -235,7 +235,7 @@ class _Checking:
             self.add(Rule.FAIL_TO_PASS, f"fail_to_pass contains tests that already pass: {name_some(stale)}")
         failing = [f"{t} ({before.get(t, 'not run')})" for t in expected.pass_to_pass if before.get(t) != "passed"]
         if failing:
-            self.add(Rule.PASS_TO_PASS, f"pass_to_pass contains tests that fail before the fix: {name_some(failing)}")
+            self.add(Rule.PASS_TO_PASS, f"pass_to_pass contains tests that do not pass before the fix: {name_some(failing)}")
 
     def _oracle(self, baseline: Baseline) -> None:
         applying = ApplyReference()

@@ -181,7 +181,7 @@ def _print_flakes(findings: Sequence[TaskReport]) -> None:
         broke = f"{tally.environment_failed} of {tally.environment_checks}"
         rate = rate_text(tally.flaky, tally.checks) if tally.checks else "not known"
         if tally.broken:
-            rate = f"unknown: it failed {tally.flaky} of {tally.checks} times"
+            rate = f"unknown: {tally.flaky} of {tally.checks} checks failed"
         rows.append((finding.task.spec.id, flaky, broke, rate))
     print_table(("TASK", "FLAKED", "ENVIRONMENT FAILED", "FLAKE RATE"), rows)
 

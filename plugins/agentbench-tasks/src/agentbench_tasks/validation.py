@@ -158,7 +158,7 @@ def validate(
     per_test: bool,
     strict: bool = False,
 ) -> Sequence[TaskReport]:
-    """Check every task this many times, in the order of ``tasks``.
+    """Check every task ``times`` times, and return the reports in the order of ``tasks``.
 
     Args:
         tasks: the tasks to check.
