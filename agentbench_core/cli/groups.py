@@ -187,7 +187,7 @@ def tasks_of(run: RunDirectory, root: str | None) -> Sequence[Task]:
             results.append(read_task(path))
     if not results:
         raise InputError(
-            f"none of the tasks of {run.directory} exist any more, for example {_example(run.manifest)}",
+            f"none of the tasks of {run.directory} can be found, for example {_example(run.manifest)}",
             remedy="Pass their directory: --tasks DIR",
         )
     ids = [task.spec.id for task in results]

@@ -201,7 +201,9 @@ def test_a_task_without_a_reference_solution(make_task: Any, agentbench: Any, va
     make_task(oracle={"patch": ""})
     done = agentbench("validate-tasks", "--suite", "mini")
     assert done.code == 0, done.out
-    assert re.search(r"one +valid +2 +[\d.]+ +note: no reference solution, so the task is not proven solvable", done.out)
+    assert re.search(
+        r"one +valid +2 +[\d.]+ +note: no reference solution, so the task is not proven solvable", done.out
+    )
     assert "Add a reference solution: oracle.patch or oracle.script." in done.out
     assert "1 of 1 tasks are valid" in done.out
     strict = validate("--strict")

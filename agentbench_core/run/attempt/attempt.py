@@ -84,7 +84,7 @@ def run_attempt(
         per_test: also report the result of each test if the task names no tests.
 
     Raises:
-        RunStoppedError: records cannot be written any more, or the environment differs from the one that recorded
+        RunStoppedError: records can no longer be written, or the environment differs from the one that recorded
             attempts used. All other errors are part of the result.
     """
     attempt = _Attempt(

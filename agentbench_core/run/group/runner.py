@@ -49,7 +49,7 @@ def run_group(group: RunPlan, observer: RunObserver) -> Sequence[RunResult]:
     Raises:
         UnavailableError: the sandbox or a model is not available; nothing was recorded.
         InputError: the run directory cannot be created, or a run cannot be resumed.
-        RunStoppedError: results cannot be written any more.
+        RunStoppedError: results can no longer be written.
     """
     observer = SafeObserver(observer, group.redactor)
     with contextlib.ExitStack() as stack:

@@ -235,7 +235,9 @@ class _Checking:
             self.add(Rule.FAIL_TO_PASS, f"fail_to_pass contains tests that already pass: {name_some(stale)}")
         failing = [f"{t} ({before.get(t, 'not run')})" for t in expected.pass_to_pass if before.get(t) != "passed"]
         if failing:
-            self.add(Rule.PASS_TO_PASS, f"pass_to_pass contains tests that do not pass before the fix: {name_some(failing)}")
+            self.add(
+                Rule.PASS_TO_PASS, f"pass_to_pass contains tests that do not pass before the fix: {name_some(failing)}"
+            )
 
     def _oracle(self, baseline: Baseline) -> None:
         applying = ApplyReference()

@@ -46,7 +46,7 @@ def _in_order(before: Sequence[str], after: Sequence[str]) -> list[str]:
 
 
 def _difference(name: str, before: Sequence[str], after: Sequence[str]) -> str:
-    """For example ``fail_to_pass: 12 (3 new, 1 gone)``."""
+    """A summary such as ``fail_to_pass: 12 (3 new, 1 gone)``."""
     new, removed = len(set(after) - set(before)), len(set(before) - set(after))
     message = ", ".join([*([f"{new} new"] if new else []), *([f"{removed} gone"] if removed else [])])
     return f"{name}: {len(after)}{f' ({message})' if message and before else ''}"

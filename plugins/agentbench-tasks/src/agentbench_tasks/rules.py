@@ -61,13 +61,13 @@ NOT_PROVEN = Note(
     reason="no reference solution, so the task is not proven solvable",
     remedy="Add a reference solution: oracle.patch or oracle.script.",
 )
-"""For a task without a reference solution. Only checks that do not need one are run."""
+"""The note on a task without a reference solution. Only checks that do not need one are run."""
 
 NOT_AUDITED = Note(
     reason="no auditor is in use, so it is unknown whether agents can access the solution",
     remedy="Install agentbench-integrity, or select an auditor: --set auditors=[NAME].",
 )
-"""For every task if no auditor is in use."""
+"""The note on every task if no auditor is in use."""
 
 
 @attrs.frozen(kw_only=True)
