@@ -8,7 +8,7 @@ import attrs
 
 from agentbench_core import Message
 
-_SHORTEST = 400  # characters; shorter output is never dropped
+_SHORTEST = 400  # maximum characters of output that is never dropped
 
 
 @attrs.define
