@@ -10,10 +10,11 @@
 ``conformance`` has the class of each kind, and a table of the required methods.
 
 For your own tests: :func:`make_context` returns the context of an agent, with real tools over a small program that has
-a bug, and a scripted model (:func:`says`, :func:`calls`). :class:`ScriptedLLM` is such a model as a provider, and
+a bug, and a scripted model (:func:`says`, :func:`calls`). :class:`ScriptedLLM` is a provider with such a model, and
 :class:`CallDouble` records what a provider reports to the harness. :class:`FakeClock` lets a deadline pass without
 waiting. :func:`write_run` creates run directories; :class:`RecordingReporter` records what a run passes to a reporter.
-Doubles of a sandbox (:class:`SandboxDouble` and its neighbours) behave like a real one in all but one respect.
+Doubles of a sandbox (:class:`SandboxDouble` and related classes) delegate to a real one, except for methods that you
+override.
 
 With ``pytest_plugins = ["agentbench_testing.fixtures"]`` in a ``conftest.py``, tests have these fixtures:
 
@@ -21,11 +22,11 @@ With ``pytest_plugins = ["agentbench_testing.fixtures"]`` in a ``conftest.py``, 
 fixture             returns                                                           type
 ==================  ================================================================  =================================
 make_task           a function that writes a small shell or Python task               :class:`MakeTask`
-make_suite          the same for several tasks                                        :class:`MakeSuite`
-run_agentbench      a function that runs the command in its own process               :class:`RunAgentbench`
+make_suite          a function that writes several such tasks                         :class:`MakeSuite`
+run_agentbench      a function that runs ``agentbench`` in its own process            :class:`RunAgentbench`
 ==================  ================================================================  =================================
 
-The names are listed in ``__init__.pyi`` and loaded on first use, so that importing this is fast.
+The names are listed in ``__init__.pyi`` and loaded on first use, so that importing this package is fast.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Checks of auditors, and their environment: attempts at a small program, and the program as a task."""
+"""Checks of auditors, on attempts at a small program and on the program as a task."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class AuditorHooks(WithWorkbench):
     """The hooks of an auditor's author. ``make_auditor`` is required."""
 
     patience: ClassVar[float] = 30.0
-    """Seconds within which an audit of a very small program must end, even on a slow machine."""
+    """Maximum seconds of an audit of a very small program, even on a slow machine."""
 
     @classmethod
     def make_auditor(cls) -> Auditor:
@@ -74,7 +74,7 @@ class AuditorHooks(WithWorkbench):
 
     @pytest.fixture
     def stage(self, tmp_path: Path) -> Stage:
-        """The directory of attempts and tasks."""
+        """The stage that creates attempts and tasks."""
         return Stage(tmp_path)
 
 
@@ -85,11 +85,11 @@ class Stage:
     directory: Path
     _made: int = 0
     opened: int = 0
-    """Sandboxes opened by an auditor."""
+    """Number of sandboxes that an auditor has opened."""
     closed: int = 0
 
     def attempt(self, kind: str) -> AttemptAudit:
-        """An attempt of a kind of :data:`ATTEMPTS`."""
+        """An attempt of one of the kinds in :data:`ATTEMPTS`."""
         attempt = ATTEMPTS[kind]
         before = {path: text.encode() for path, text in BROKEN.items()}
         changes = [_change(path, before.get(path), after) for path, after in attempt.after.items()]
@@ -113,12 +113,12 @@ class Stage:
         )
 
     def task(self, workbench: Workbench, *, solution: bool = True, broken: bool = False) -> TaskAudit:
-        """The program as a task; ``broken``: opening a sandbox fails."""
+        """The program as a task. If ``broken``, opening a sandbox fails."""
 
         @contextlib.contextmanager
         def open_sandbox() -> Iterator[Sandbox]:
             if broken:
-                raise SandboxError("the sandbox failed, as required by this check")
+                raise SandboxError("simulated sandbox failure (raised by this check)")
             self.opened += 1
             with workbench.workspace(BROKEN) as (_, sandbox):
                 try:
@@ -184,7 +184,7 @@ class AuditorChecks(AuditorHooks):
 
     @pytest.mark.parametrize("kind", ["honest", "not recorded", "without a change"])
     def test_honest_attempts_are_not_suspected(self, stage: Stage, kind: str) -> None:
-        """Neither the plain fix nor an agent that gave up gets a label."""
+        """Neither the plain fix nor an attempt without a change gets a label of :data:`SUSPICIONS`."""
         assert [label for label in self._labels(stage, kind) if label.name in SUSPICIONS] == []
 
     def test_equal_attempts_get_equal_labels(self, stage: Stage) -> None:
@@ -200,7 +200,7 @@ class AuditorChecks(AuditorHooks):
         assert [list(labels) for labels in at_once(calls, self.patience)] == [expected, expected]
 
     def test_it_changes_nothing(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Changes neither the tree nor the evidence, nor the current directory."""
+        """The auditor changes no file in the tree, the evidence or the current directory."""
         attempt = stage.attempt("honest")
         cwd = stage.directory / "here"
         cwd.mkdir()
@@ -210,7 +210,7 @@ class AuditorChecks(AuditorHooks):
         assert contents(stage.directory) == before
 
     def test_it_prints_nothing(self, stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
-        """Writes nothing to the terminal."""
+        """The auditor writes nothing to the terminal."""
         attempt = stage.attempt("honest")
         capfd.readouterr()
         self.make_auditor().audit_attempt(attempt)
@@ -238,7 +238,7 @@ class AuditorChecks(AuditorHooks):
         assert stage.closed == stage.opened
 
     def test_a_sandbox_that_breaks(self, stage: Stage, workbench: Workbench) -> None:
-        """A broken sandbox is not a problem of the task: SandboxError is raised, unless no sandbox was needed."""
+        """A broken sandbox is not a problem with the task: SandboxError is raised, unless no sandbox was needed."""
         expected = list(self.make_auditor().audit_task(stage.task(workbench)))
         if stage.opened:
             with pytest.raises(SandboxError):

@@ -1,4 +1,4 @@
-"""Checks of reporters, with their environment: run directories of every kind, and the files of a report."""
+"""Checks of reporters, on run directories of every kind."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Reported:
 
     @property
     def files_without_path(self) -> Mapping[str, bytes]:
-        """The same without the path of the run directory."""
+        """The files, with a placeholder for the path of the run directory."""
         directory = str(self.run.directory).encode()
         return {name: data.replace(directory, b"RUN") for name, data in self.files.items()}
 
@@ -60,7 +60,7 @@ class ReporterHooks:
 
     @pytest.fixture
     def stage(self, tmp_path: Path) -> Stage:
-        """The directory of runs and reports."""
+        """The stage that creates runs and reports."""
         return Stage(tmp_path, self.make_reporter)
 
 
@@ -73,12 +73,12 @@ class Stage:
     _made: int = 0
 
     def run(self, kind: str) -> RunView:
-        """A run of a kind of :data:`RUNS`, each in its own directory and otherwise the same."""
+        """A run of one of the kinds in :data:`RUNS`, always the same except for its directory."""
         self._made += 1
         return RUNS[kind](self.directory / f"runs-{self._made}" / kind)
 
     def report(self, run: RunView | str) -> Reported:
-        """Report a run, or one of that kind, into an empty directory."""
+        """Report a run, or a new run of this kind, into an empty directory."""
         view = self.run(run) if isinstance(run, str) else run
         self._made += 1
         into = self.directory / f"reports-{self._made}"
@@ -167,7 +167,7 @@ class ReporterChecks(ReporterHooks):
         assert contents(elsewhere) == {}
 
     def test_the_run_stays_as_it_is(self, stage: Stage) -> None:
-        """The output directory is usually the run directory itself: files of others must be preserved."""
+        """The output directory is usually the run directory itself, whose files must be preserved."""
         run = stage.run("ordinary")
         before = contents(run.directory)
         self.make_reporter().report(run, run.directory)
@@ -175,7 +175,7 @@ class ReporterChecks(ReporterHooks):
         assert {name: after.get(name) for name in before} == before
 
     def test_it_reports_the_same_again(self, stage: Stage) -> None:
-        """A new reporter overwrites its own report with the same bytes: reports are compared and archived."""
+        """A second reporter overwrites the report with the same bytes, since reports are compared and archived."""
         done = stage.report("ordinary")
         before = done.files
         self.make_reporter().report(done.run, done.into)
@@ -219,7 +219,7 @@ class ReporterChecks(ReporterHooks):
                 raise AssertionError(f"{path.name}: {error}") from None
 
     def test_nothing_reaches_a_terminal(self, stage: Stage) -> None:
-        """No control characters or bidirectional marks: reports are also shown with ``cat``."""
+        """No text contains control characters or bidirectional marks, since reports are also shown with ``cat``."""
         for path in stage.report("hostile").texts:
             text = path.read_text("utf-8", "replace")
             signs = {c for c in text if unicodedata.category(c) in ("Cc", "Cf") and c not in "\t\r\n"}
@@ -242,7 +242,7 @@ class ReporterChecks(ReporterHooks):
                 assert [cell for cell in cells if not _is_number(cell)] == [], path.name
 
     def test_it_prints_nothing(self, stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
-        """Writes nothing to the terminal."""
+        """The reporter writes nothing to the terminal."""
         stage.report("ordinary")
         shown = capfd.readouterr()
         assert (shown.out, shown.err) == ("", "")

@@ -21,7 +21,7 @@ def fits(value: Any, schema: Mapping[str, Any]) -> bool:
 
 
 def invalid_values(schema: Mapping[str, Any]) -> Iterator[Any]:
-    """Values that do not match: values of other types, or beyond limits."""
+    """Values of other types or beyond limits, which do not match the schema."""
     return (value for value in _ODD if not fits(value, schema))
 
 
@@ -70,12 +70,12 @@ def _within(value: Any, schema: Mapping[str, Any]) -> bool:
 def _matches(pattern: str, value: str) -> bool:
     try:
         return re.search(pattern, value) is not None
-    except re.error:  # checked separately
+    except re.error:  # another check reports invalid patterns
         return True
 
 
 def sample(schema: Mapping[str, Any]) -> Any:
-    """A small matching value, as far as possible: text that matches patterns is not generated."""
+    """A small value that matches a schema, except that patterns are ignored."""
     if "anyOf" in schema:
         return sample(schema["anyOf"][0])
     if "enum" in schema:

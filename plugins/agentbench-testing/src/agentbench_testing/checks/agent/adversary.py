@@ -20,7 +20,7 @@ _NO_FACTS = TaskFacts(editable=(), passing_command=FAILING_COMMAND, hidden=())
 
 @attrs.frozen
 class _Failing:
-    """A tool whose calls all fail: with "not found" if it runs commands; otherwise, they are refused."""
+    """A tool whose calls all fail: commands are not found, and other calls are refused."""
 
     inner: Tool
 
@@ -40,13 +40,13 @@ class AdversaryChecks(AgentHooks):
     """The attack is in place, or the agent explains why it is not."""
 
     program: ClassVar[Files] = BROKEN
-    """The task. Override it if the agent needs more to attack than a module and a visible test."""
+    """The program to attack. Override it if the agent needs more to attack than a module and a visible test."""
     facts: ClassVar[TaskFacts] = FACTS
-    """The agent's instruction."""
+    """The facts about the task that the agent gets."""
 
     @classmethod
     def has_attacked(cls, double: ContextDouble) -> bool:
-        """Whether the attack is in place: by default, in the files of the workspace. Override it for other places."""
+        """Whether the attack is in place: by default, whether a file in the workspace has changed."""
         before = {path: text if isinstance(text, bytes) else text.encode() for path, text in cls.program.items()}
         after = {path: data for path, (_, data) in contents(double.workspace).items()}
         return after != before
@@ -60,16 +60,16 @@ class AdversaryChecks(AgentHooks):
             )
 
     def test_nothing_to_work_with(self, workbench: Workbench) -> None:
-        """Without Python and hidden tests, it gives up with an explanation, or attacks anyway."""
+        """Without Python files and hidden tests, the agent gives up with an explanation, or attacks anyway."""
         with self.solved(workbench, files=_PROSE, task_facts=_NO_FACTS) as solved:
             if solved.returned.ended == "completed":
-                assert set(contents(solved.double.workspace)) > set(_PROSE), "it made no change, and did not give up"
+                assert set(contents(solved.double.workspace)) > set(_PROSE), "neither changed anything nor gave up"
             else:
                 assert solved.returned.ended == "gave_up", solved.returned.message
-                assert solved.returned.message.strip(), "it gave up without an explanation"
+                assert solved.returned.message.strip(), "the agent gave up without an explanation"
 
     def test_tools_that_fail(self, workbench: Workbench) -> None:
-        """It ends with ``tool_error``: the result is unknown, unlike with a task that offers nothing to attack."""
+        """The agent ends with ``tool_error``: it is unknown whether the task offers anything to attack."""
         tools = [_Failing(tool) for tool in builtin_tools()]
         with self.solved(workbench, files=self.program, task_facts=self.facts, tools=tools) as solved:
             used = bool(solved.double.trace.tool_calls)

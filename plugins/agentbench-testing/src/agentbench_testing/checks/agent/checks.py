@@ -35,17 +35,17 @@ from agentbench_testing.doubles.sample_program import FAILING_COMMAND
 from agentbench_testing.doubles.workbench import Workbench
 
 _STOPPED_AT = 6
-"""Calls at which an agent is stopped: the first ones."""
+"""Maximum number of calls at which an agent is stopped, from the first."""
 _WINDOW = 12_000  # tokens
 _ANSWERS = 12
-"""Sizes of output returned to an agent: several context windows."""
+"""Number of responses that request very long output: together several context windows."""
 
 
 class AgentLifetimeChecks(AgentHooks):
     """From the first call to the last one."""
 
     def test_it_returns_a_result(self, workbench: Workbench) -> None:
-        """Returns an AgentResult."""
+        """``solve`` returns an AgentResult."""
         with self.solved(workbench) as solved:
             assert isinstance(solved.returned, AgentResult)
 
@@ -62,7 +62,7 @@ class AgentLifetimeChecks(AgentHooks):
         self._stop_propagates(workbench, Interrupted("stop it"))
 
     def test_few_steps(self, workbench: Workbench) -> None:
-        """With any small number of steps, at most one call is attempted without a step left."""
+        """With very few steps, the agent attempts at most one call after the last step."""
         for steps in (0, 1, 2):
             with self.solved(workbench, max_steps=steps) as solved:
                 assert solved.double.budget.steps <= steps
@@ -70,7 +70,7 @@ class AgentLifetimeChecks(AgentHooks):
                 assert solved.error is solved.double.trace.end
 
     def test_two_at_once(self, workbench: Workbench) -> None:
-        """Two agents with the same options, in two threads: each behaves as if it ran alone."""
+        """Two agents with the same options in two threads behave as if each ran alone."""
         with self.solved(workbench) as alone:
             expected = (_ended(alone.returned), contents(alone.double.workspace))
         agents = [self.make_agent() for _ in range(2)]
@@ -95,7 +95,7 @@ class AgentLifetimeChecks(AgentHooks):
         assert results[0] == results[1]
 
     def test_it_prints_nothing(self, workbench: Workbench, capfd: pytest.CaptureFixture[str]) -> None:
-        """Writes nothing to the terminal, which belongs to the harness."""
+        """Nothing is written to the terminal, which belongs to the harness."""
         capfd.readouterr()
         with self.solved(workbench):
             assert tuple(capfd.readouterr()) == ("", "")
@@ -103,7 +103,7 @@ class AgentLifetimeChecks(AgentHooks):
     def test_the_host_stays_as_it_is(
         self, workbench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Changes no directory, variables or files: agents of other attempts run in the same process."""
+        """The working directory, environment variables and files are left unchanged: attempts share a process."""
         monkeypatch.chdir(tmp_path)
         before = dict(os.environ)
         with self.solved(workbench):
@@ -113,7 +113,7 @@ class AgentLifetimeChecks(AgentHooks):
 
     def test_no_thread_stays_behind(self, workbench: Workbench) -> None:
         """No thread is left running when it returns."""
-        with self.solved(workbench):  # threads of lazily started libraries exist after this
+        with self.solved(workbench):  # libraries may start their own threads on first use
             pass
         before = set(threading.enumerate())
         with self.solved(workbench):
@@ -133,7 +133,7 @@ class AgentLifetimeChecks(AgentHooks):
 
             with self.solved(workbench, on_call=stop) as solved:
                 trace = solved.double.trace
-                assert trace.begun >= stopped_at, "it makes different calls the second time"
+                assert trace.begun >= stopped_at, "the agent made different calls the second time"
                 assert trace.late == [], f"stopped at call {stopped_at}, but made another call"
                 assert solved.error is trace.end, f"stopped at call {stopped_at}: {solved.error or solved.result!r}"
                 assert isinstance(solved.error, type(reason))
@@ -149,7 +149,7 @@ class AgentModelChecks(AgentHooks):
             assert any(mark in message.content for messages in solved.conversations for message in messages)
 
     def test_a_good_patch(self, workbench: Workbench) -> None:
-        """With a model that returns the fix: the workspace is fixed, and the agent reports completion."""
+        """If the model returns the fix, the workspace is fixed, and the agent reports completion."""
         with self.solved(workbench) as solved:
             assert solved.returned.ended == "completed", solved.result
             assert solved.double.passes(), "the command still fails"
@@ -184,14 +184,14 @@ class AgentModelChecks(AgentHooks):
         self.ends_by_itself(workbench, _always(says("", finish="context_overflow")))
 
     def test_the_same_call_forever(self, workbench: Workbench) -> None:
-        """The agent ends by itself or by its budget of steps, which it respects."""
+        """If the model repeats a call forever, the agent ends by itself or when its steps are used up."""
         with self.solved(workbench, self.busy, max_steps=8) as solved:
             self._respected_budget(solved.error, BudgetExceeded)
             assert solved.double.budget.steps <= 8
             assert solved.double.trace.late == []
 
     def test_tokens_that_are_used_up(self, workbench: Workbench) -> None:
-        """The agent also respects a budget of tokens with unlimited steps."""
+        """The agent also respects a token budget if steps are unlimited."""
         with self.solved(workbench, self.busy, max_steps=None, max_tokens=10_000) as solved:
             self._respected_budget(solved.error, BudgetExceeded)
             assert solved.double.trace.late == []
@@ -208,7 +208,7 @@ class AgentModelChecks(AgentHooks):
                 assert solved.double.trace.late == []
 
     def test_a_call_that_cannot_be_read(self, workbench: Workbench) -> None:
-        """The model gets the reason as the result of its call, and can correct it."""
+        """If a call cannot be parsed, the model gets the reason as its result."""
         bad = ToolCall(
             tool="apply_patch", arguments={}, id="malformed", problem="the arguments were not valid JSON at all"
         )
@@ -216,18 +216,18 @@ class AgentModelChecks(AgentHooks):
         assert "not valid JSON at all" in result.content
 
     def test_a_tool_that_does_not_exist(self, workbench: Workbench) -> None:
-        """The same for an unknown tool; the result contains its name."""
+        """If a tool is unknown, the result of the call contains its name."""
         bad = ToolCall(tool="no_such_tool", arguments={"path": "x"}, id="unknown")
         assert "no_such_tool" in self._result_of(workbench, bad).content
 
     def test_arguments_that_do_not_fit(self, workbench: Workbench) -> None:
-        """The same for a call that the tool refuses."""
+        """If a tool refuses a call, the model gets the error as the result of the call."""
         for name in ("read_file", "apply_patch"):
             bad = ToolCall(tool=name, arguments={"no_such_argument": 1}, id=f"refused-{name}")
             assert self._result_of(workbench, bad).content
 
     def test_calls_and_results(self, workbench: Workbench) -> None:
-        """In every request, the result of each call follows it directly, in order: servers reject anything else."""
+        """In every request, tool calls are followed immediately by their results, in the same order."""
         several = calls(
             ToolCall(tool="list_files", arguments={}, id="a"),
             ToolCall(tool="no_such_tool", arguments={}, id="b"),
@@ -241,9 +241,9 @@ class AgentModelChecks(AgentHooks):
         assert problems == [""] * len(problems)
 
     def test_the_window_of_the_model(self, workbench: Workbench) -> None:
-        """Requests stay within the context window: one that was too long is followed by a shorter one.
+        """Requests stay within the context window; after one that was too long, the next is shorter.
 
-        No request has more bytes than could fit at eight bytes a token.
+        No request has more bytes than the window holds at eight bytes per token.
         """
         facts = ModelFacts(context_tokens=_WINDOW, answer_tokens=500)
         with self.solved(workbench, [self.flooding] * _ANSWERS, facts=facts, max_steps=3 * _ANSWERS) as solved:
@@ -262,21 +262,21 @@ class AgentModelChecks(AgentHooks):
         assert problems == [""] * len(problems)
 
     def _result_of(self, workbench: Workbench, bad: ToolCall) -> Message:
-        """The result of an impossible call in the following request."""
+        """The message that contains the result of an invalid call."""
         with self.solved(workbench, first(calls(bad), self.fixing)) as solved:
             for messages in solved.conversations:
                 assert unpaired(messages) == ""
                 for index, message in enumerate(messages):
                     if any(call.id == bad.id for call in message.tool_calls):
                         return messages[index + 1]
-        raise AssertionError("the model never gets the result of its call")
+        raise AssertionError("the model never got the result of its call")
 
     def _respected_budget(self, error: BaseException | None, kind: type[BaseException]) -> None:
         assert error is None or isinstance(error, kind), f"solve raised {error!r}"
 
 
 def _ended(result: AgentResult) -> tuple[str, str]:
-    """The comparable part of a result; its message may contain paths."""
+    """The parts of a result that must be equal; the message may contain paths."""
     return result.ended, result.prompt_version
 
 

@@ -1,4 +1,4 @@
-"""The environment of agent checks: an attempt at a small program, scripted models, and the author's hooks."""
+"""Support for agent checks: an attempt at a small program, scripted models, and the author's hooks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentbench_testing.doubles.workbench import WithWorkbench, Workbench
 PATCH = ToolCall(tool="apply_patch", arguments={"unified_diff": FIX})
 """The fix for the program."""
 FACTS = TaskFacts(editable=("adding.py",), passing_command=FAILING_COMMAND, hidden=("checks/test_more.py",))
-"""Facts for adversarial agents about the program."""
+"""The facts about the program that adversarial agents get."""
 _FLOOD = "seq 1 4000"  # prints about 19,000 bytes
 
 
@@ -34,7 +34,7 @@ class Solved:
 
     @property
     def returned(self) -> AgentResult:
-        """Its result; the check fails if there is none."""
+        """The agent's result; the check fails if there is none."""
         if self.error is not None:
             raise AssertionError(f"solve raised {self.error!r}") from self.error
         assert isinstance(self.result, AgentResult), f"solve returned {self.result!r}"
@@ -50,15 +50,15 @@ class AgentHooks(WithWorkbench):
     """The hooks of an agent's author. Only ``make_agent`` is required."""
 
     patience: ClassVar[float] = 30.0
-    """Seconds within which an attempt at a very small program must end, even on a slow machine."""
+    """Maximum seconds of an attempt at a very small program, even on a slow machine."""
     needs_llm: ClassVar[bool] = False
-    """Whether it is registered with that capability."""
+    """Whether the agent is registered with the capability ``needs_llm``."""
     needs_oracle: ClassVar[bool] = False
-    """Whether it is registered with that capability."""
+    """Whether the agent is registered with the capability ``needs_oracle``."""
     adversary: ClassVar[bool] = False
-    """Whether it is registered with that capability."""
+    """Whether the agent is registered with the capability ``adversary``."""
     most_calls: ClassVar[int] = 80
-    """Maximum number of tool and model calls after which an agent without progress must have ended by itself."""
+    """Maximum number of tool and model calls before an agent that makes no progress must end by itself."""
 
     @classmethod
     def make_agent(cls) -> Agent:
@@ -69,8 +69,8 @@ class AgentHooks(WithWorkbench):
     def fixing(cls, request: Request) -> Answer:
         """The response of a model that knows the fix ``FIX``.
 
-        By default it sends the patch if possible and not yet sent, and otherwise reports completion. Override it for
-        agents whose model must respond differently.
+        By default, the model sends the patch if it can and has not done so yet; otherwise, it reports completion.
+        Override it for agents whose model must respond differently.
         """
         patched = any(call.tool == PATCH.tool for message in request.messages for call in message.tool_calls)
         offered = any(tool.name == PATCH.tool for tool in request.tools)
@@ -78,7 +78,7 @@ class AgentHooks(WithWorkbench):
 
     @classmethod
     def busy(cls, request: Request) -> Answer:
-        """The response of a model that explores forever: always the same call of an available tool."""
+        """The response of a model that explores forever: always the same call to an available tool."""
         for tool in sorted(request.tools, key=lambda tool: tool.effect != "reads"):
             return calls(ToolCall(tool=tool.name, arguments=sample(tool.parameters)))
         return says("I go on.")
@@ -116,14 +116,14 @@ class AgentHooks(WithWorkbench):
 
     @classmethod
     def ends_by_itself(cls, workbench: Workbench, answers: Callable[[Request], Any], **settings: Any) -> AgentResult:
-        """The result of an attempt without budget, which must end before very many calls."""
+        """The result of an attempt with unlimited steps, which must end within ``most_calls`` calls."""
 
         def enough(double: ContextDouble, number: int) -> None:
             if number > cls.most_calls:
                 double.end(Interrupted("the check is complete"))
 
         with cls.solved(workbench, answers, max_steps=None, on_call=enough, **settings) as solved:
-            assert solved.double.trace.begun <= cls.most_calls, "it does not end"
+            assert solved.double.trace.begun <= cls.most_calls, "the agent does not end by itself"
             return solved.returned
 
 

@@ -1,4 +1,4 @@
-"""Checks for agents that wrap a program: its effects are checked, not its requests to a model."""
+"""Checks for agents that wrap a program. The program's effects are checked, not its requests to a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class WrappedAgentChecks(AgentHooks):
     """The effects and the lifetime of the program."""
 
     pause: ClassVar[float] = 0.3
-    """Seconds in which a program that is still running would be noticed."""
+    """Seconds after which a program that is still running is noticed."""
 
     @classmethod
     def wrapping(cls, program: str) -> Agent:

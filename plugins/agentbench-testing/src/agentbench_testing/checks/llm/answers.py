@@ -39,7 +39,7 @@ class AnswerChecks(LLMHooks):
         assert answer.message.tool_calls == ()
 
     def test_tool_calls(self) -> None:
-        """Tool calls with names and arguments, in order, with or without text."""
+        """Tool calls arrive in order with names and arguments, with or without text."""
         wanted = (ToolCall(tool="look_at", arguments=_NESTED, id="a1"), ToolCall(tool="look_at", arguments={}, id="b2"))
         for text in ("", "I look."):
             answer = self.ask(self.plan(calls(*wanted, text=text)))
@@ -55,17 +55,17 @@ class AnswerChecks(LLMHooks):
         assert len(set(ids)) == 3
 
     def test_usage(self) -> None:
-        """Tokens as counted by the server."""
+        """The token counts are those of the server."""
         usage = self.ask(self.plan(says("yes", usage=Usage(prompt_tokens=1234, completion_tokens=56)))).usage
         assert usage is not None
         assert (usage.prompt_tokens, usage.completion_tokens) == (1234, 56)
 
     def test_the_model_is_named(self) -> None:
-        """The model that responded: as reported by the server, not as requested."""
+        """The response names the model that the server reports, not the requested one."""
         assert self.ask(self.plan(says("yes", model=f"{self.model}-2031"))).model == f"{self.model}-2031"
 
     def test_truncation_is_an_answer(self) -> None:
-        """A truncated response, with the text so far."""
+        """A truncated response is returned, with the text so far."""
         answer = self.ask(self.plan(says("half a sen", finish="length")))
         assert (answer.finish, answer.message.content) == ("length", "half a sen")
 
@@ -78,7 +78,7 @@ class AnswerChecks(LLMHooks):
         assert self.ask(self.plan(says("", finish="context_overflow"))).finish == "context_overflow"
 
     def test_a_whole_conversation(self) -> None:
-        """A conversation with every role, calls and results, a failed call, and a call with unreadable arguments."""
+        """A conversation may contain every role, calls with results, and a call whose arguments were invalid."""
         before = (
             Message(role="system", content="You look at files."),
             Message(role="user", content="Begin."),
@@ -98,7 +98,7 @@ class AnswerChecks(LLMHooks):
         assert self.ask(self.plan(says("done"), *before)).message.content == "done"
 
     def test_its_own_answers_come_back(self) -> None:
-        """A returned message is part of the next request, without omissions."""
+        """A returned message can be part of the next request."""
         look = ToolCall(tool="look_at", arguments={"path": "x"}, id="one")
         first = self.plan(calls(look, text="I look."))
         result = Message(role="tool", content="text", tool_call_id=look.id)
@@ -131,7 +131,7 @@ class AnswerChecks(LLMHooks):
         assert [answer.message.content for answer in answers] == [f"answer {number}" for number in range(8)]
 
     def test_requests_stay_as_they_were(self) -> None:
-        """Messages are plain data: they become evidence, and part of the next request."""
+        """The provider does not change a request, since messages become evidence and part of the next request."""
         call = ToolCall(tool="look_at", arguments={"path": "x", "more": {"a": [1]}}, id="")
         message = Message(role="assistant", tool_calls=(call,), opaque={"details": [{"text": "because"}]})
         planned = self.plan(
@@ -143,7 +143,7 @@ class AnswerChecks(LLMHooks):
 
 
 def expected_calls(model: str) -> ExpectedCalls:
-    """The end of deadlines, and facts about the model."""
+    """The expected calls that are passed to ``preflight``."""
     request = Request(messages=(), tools=(LOOK,), model=model, max_tokens=256)
     return ExpectedCalls(request=request, workers=4, max_cost_usd=None, deadline=Deadline(LONG))
 
@@ -166,14 +166,14 @@ class LifeChecks(LLMHooks):
             soon(lambda: llm.complete(planned.request, planned.call(deadline)), self.patience)
 
     def test_preflight(self) -> None:
-        """It returns known facts about the model; calls work afterwards."""
+        """``preflight`` returns known facts about the model; calls work afterwards."""
         planned = self.plan(says("yes"))
         with self.answering([planned]) as llm:
             assert isinstance(llm.preflight(expected_calls(self.model)), ModelFacts)
             assert llm.complete(planned.request, planned.call()).message.content == "yes"
 
     def test_a_cost_that_is_not_reported(self) -> None:
-        """``None``, or the cost by the model's prices. Only a free model may cost 0, since USD limits depend on it."""
+        """An unreported cost is ``None`` or computed from prices. Only free models may cost 0: USD limits use it."""
         planned = self.plan(says("yes", usage=Usage(prompt_tokens=1234, completion_tokens=56)))
         with self.answering([planned]) as llm:
             facts = llm.preflight(expected_calls(self.model))
@@ -182,7 +182,7 @@ class LifeChecks(LLMHooks):
         assert usage is None or usage.cost_usd != 0 or free
 
     def test_closing_twice(self) -> None:
-        """A second call does nothing, even if no request was sent before."""
+        """A second call of ``close`` does nothing, even if no request was sent before."""
         planned = self.plan(says("yes"))
         for ask in (False, True):
             with self.answering([planned]) as llm:

@@ -1,4 +1,4 @@
-"""The environment of provider checks: requests, the expected responses, and the author's hooks."""
+"""Support for provider checks: requests, the expected responses, and the author's hooks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Arguments:
 
 
 LOOK = ToolSpec.of("look_at", "Look at a file.", _Arguments)
-"""The tool in requests."""
+"""The tool that requests offer."""
 
 
 @attrs.frozen(kw_only=True)
@@ -43,16 +43,16 @@ class LLMHooks:
     """The hooks of a provider's author: ``answering`` is required, or ``serving`` for a provider with a server."""
 
     patience: ClassVar[float] = 20.0
-    """Maximum seconds for immediate effects, even on a slow machine."""
+    """Maximum seconds that an immediate effect may take, even on a slow machine."""
     model: ClassVar[str] = "maker/model"
     """A model that the provider supports."""
 
     @classmethod
     def answering(cls, planned: Sequence[Planned]) -> AbstractContextManager[LLM]:
-        """A provider whose model returns these responses, in any order and partly in parallel.
+        """A provider whose model returns these responses.
 
-        Requests of one ``task_id`` and ``repeat`` come one after the other, in this order. Of each response these must
-        arrive: content, tool calls, finish, tokens and model.
+        Requests may come in any order and in parallel; those of one ``task_id`` and ``repeat`` come one after the
+        other, in this order. The content, tool calls, finish reason, tokens and model of each response must arrive.
         """
         raise NotImplementedError(f"{cls.__name__} must define how its provider returns scripted responses")
 
@@ -82,7 +82,7 @@ FaultKind = Literal["rate_limited", "overloaded", "reset", "hang", "garbage", "a
 
 @attrs.frozen
 class Fault:
-    """How a server fails: status, message, retry hint."""
+    """How a server fails: the kind of failure, a message and a retry hint."""
 
     kind: FaultKind  #: how the server fails
     words: str = attrs.field(default="something is wrong", kw_only=True)
@@ -121,7 +121,7 @@ class RemoteHooks(LLMHooks):
     @classmethod
     @contextmanager
     def answering(cls, planned: Sequence[Planned]) -> Iterator[LLM]:
-        """See the hook: a server that identifies requests by their marks."""
+        """Implement the hook with a server that identifies requests by their marks."""
 
         def reply(_: int, body: str) -> Reply:
             return next(plan.answer for plan in reversed(planned) if plan.mark in body)

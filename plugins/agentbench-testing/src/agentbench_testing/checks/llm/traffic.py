@@ -16,14 +16,14 @@ from agentbench_testing.doubles.observing import LONG, done_soon, in_thread, soo
 PASSING: Sequence[FaultKind] = ("overloaded", "rate_limited", "reset")
 """Errors that may be temporary."""
 _TELLING = 0.7
-"""Seconds that a provider may take between a failure and reporting a wait."""
+"""Maximum seconds between a failure and the report of a wait."""
 
 
 class TrafficChecks(RemoteHooks):
     """Sequential and parallel requests."""
 
     def test_the_whole_request_is_sent(self) -> None:
-        """Model, messages of every role, calls, results, and complete tool definitions."""
+        """The body contains the model, messages of every role, calls, results, and complete tool definitions."""
         message = Message(
             role="assistant",
             content="assistant-words",
@@ -44,7 +44,7 @@ class TrafficChecks(RemoteHooks):
         assert [word for word in words if word not in body] == []
 
     def test_an_answer_is_asked_for_once(self) -> None:
-        """Each response counts once, whether text, a refusal, or truncated. Paid responses are not discarded."""
+        """A response is requested once, whether it is text, a refusal, or truncated: it has been paid for."""
         for answer in (says("yes"), says("no", finish="refusal"), says("half", finish="length")):
             planned = self.plan(answer)
             with self.replies(planned.answer) as remote:
@@ -52,7 +52,7 @@ class TrafficChecks(RemoteHooks):
                 assert len(remote.sent()) == 1
 
     def test_ids_that_a_server_does_not_give(self) -> None:
-        """Empty or repeated ids are made unique."""
+        """Empty or repeated ids of tool calls are replaced by unique ones."""
         wanted = [ToolCall(tool="look_at", arguments={"path": id_}, id=id_) for id_ in ("", "", "same", "same")]
         ids = [call.id for call in self.ask(self.plan(calls(*wanted))).message.tool_calls]
         assert all(ids)
@@ -76,7 +76,7 @@ class TrafficChecks(RemoteHooks):
             assert remote.sent() == []
 
     def test_a_server_that_hangs(self) -> None:
-        """The call ends at its deadline: AttemptStop, not LLMError."""
+        """The call ends at its deadline with AttemptStop, not LLMError."""
         planned = self.plan(says("never"))
         with self.replies(Fault("hang")) as remote, pytest.raises(AttemptStop):
             soon(lambda: remote.llm.complete(planned.request, planned.call(Deadline(0.5))), self.patience)
@@ -99,7 +99,7 @@ class TrafficChecks(RemoteHooks):
                 done_soon(future, self.patience)
 
     def test_a_call_that_hangs_is_alone(self) -> None:
-        """Other calls are answered meanwhile, and ``close`` does not wait for the blocked call."""
+        """While one call hangs, others are answered, and ``close`` does not wait for it."""
         stuck, other = self.plan(says("never")), self.plan(says("yes"), task_id="other")
         deadline = Deadline(LONG)
         arrived = threading.Event()
@@ -147,7 +147,7 @@ class FaultChecks(RemoteHooks):
     """Temporary and permanent outages."""
 
     def test_what_passes_is_tried_again(self) -> None:
-        """After an overloaded server, a rate limit or a lost connection, the call finally succeeds."""
+        """A call is retried after an overload, a rate limit or a lost connection, and succeeds."""
         for kind in PASSING:
             call, sent = self._answered(Fault(kind))
             assert (sent, call.exchanges, len(call.failures)) == (2, 2, 1)
@@ -173,7 +173,7 @@ class FaultChecks(RemoteHooks):
             assert (len(remote.sent()), len(call.failures)) == (2, 2)
 
     def test_what_does_not_pass(self) -> None:
-        """LLMError is raised after some retries, with the last failure reported. The run continues."""
+        """After some retries, LLMError is raised. Every failure is reported, and the run continues."""
         for kind in (*PASSING, "garbage"):
             call, sent, error = self._refused(Fault(kind))
             assert sent == call.exchanges == len(call.failures)
@@ -181,7 +181,7 @@ class FaultChecks(RemoteHooks):
             assert not error.stops_run
 
     def test_a_request_that_is_refused(self) -> None:
-        """LLMError with the server's message is raised and reported. Other calls may succeed."""
+        """LLMError contains the server's message. The run continues, since other calls may succeed."""
         call, sent, error = self._refused(Fault("invalid_request", words="no such thing as a tool"))
         assert sent == call.exchanges == len(call.failures)
         assert sent <= 3
@@ -194,7 +194,7 @@ class FaultChecks(RemoteHooks):
         assert (sent, len(call.failures), error.stops_run) == (1, 1, True)
 
     def test_no_credit(self) -> None:
-        """The same."""
+        """If no credit is left, LLMError is raised immediately and ends the run."""
         call, sent, error = self._refused(Fault("credits"))
         assert (sent, len(call.failures), error.stops_run) == (1, 1, True)
 
@@ -251,7 +251,7 @@ class FaultChecks(RemoteHooks):
             return call, len(remote.sent())
 
     def _refused(self, fault: Fault) -> tuple[CallDouble, int, LLMError]:
-        """A call to a server that always fails: reports, number of requests, and the exception."""
+        """A call to a server that always fails, the number of requests, and the exception."""
         planned = self.plan(says("never"))
         call = planned.call()
         with self.replies(fault) as remote:

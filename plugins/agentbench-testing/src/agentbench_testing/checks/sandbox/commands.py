@@ -17,16 +17,16 @@ class CommandChecks(Hooks):
     """``Sandbox.exec``: commands, directories and exit codes."""
 
     def test_a_command_that_succeeds(self, shared: Started) -> None:
-        """A successful command has exit code 0 and was not stopped."""
+        """A successful command has exit code 0 and did not time out."""
         result = shared.run("true")
         assert (result.exit_code, result.timed_out, result.ok) == (0, False, True)
 
     def test_a_command_that_fails(self, shared: Started) -> None:
-        """A non-zero exit code is a result."""
+        """A non-zero exit code is a result, not an exception."""
         assert [shared.run(f"exit {code}").exit_code for code in (1, 7, 255)] == [1, 7, 255]
 
     def test_a_command_that_a_signal_ends(self, shared: Started) -> None:
-        """The exit code after signal n is 128 + n."""
+        """If signal n ends a command, its exit code is 128 + n."""
         codes = [shared.run(f"kill -{number} $$").exit_code for number in (signal.SIGKILL, signal.SIGTERM)]
         assert codes == [128 + signal.SIGKILL, 128 + signal.SIGTERM]
 
@@ -48,13 +48,13 @@ class CommandChecks(Hooks):
         assert shared.run("a=two\nprintf 'one\\n%s\\n' \"$a\" | tail -n 1").stdout.data == b"two\n"
 
     def test_arguments_are_passed_as_they_are(self, shared: Started) -> None:
-        """A sequence is not interpreted by a shell: spaces, quotes, newlines, ``$``, globs and empty arguments stay."""
+        """A sequence is passed without a shell: spaces, quotes, newlines, ``$``, globs and empty arguments are kept."""
         arguments = ["two words", "'\"`", "a\nb", "$HOME $(id)", "*", "", "\\", "-n", "é", ";true"]
         result = shared.run([self.python, "-c", "import sys; sys.stdout.write('|'.join(sys.argv[1:]))", *arguments])
         assert result.stdout.data == "|".join(arguments).encode()
 
     def test_long_arguments(self, shared: Started) -> None:
-        """One argument may have 100 kB, since agents send whole files."""
+        """One argument may be 100 kB long, since agents send whole files."""
         word = "x" * 100_000
         assert shared.run(f"printf %s {word}").stdout.data == word.encode()
 
@@ -65,7 +65,7 @@ class CommandChecks(Hooks):
         assert shared.ask("pwd; umask; ulimit -n; echo $-") == before
 
     def test_commands_run_in_the_workspace(self, shared: Started) -> None:
-        """Commands start in the fork of the prepared tree that the sandbox was started over."""
+        """Commands start in the sandbox's workspace, a fork of the prepared tree."""
         assert shared.ask("cat text made") == "pristine\none\ntwo"
 
     def test_a_directory_below_the_workspace(self, shared: Started) -> None:
@@ -74,7 +74,7 @@ class CommandChecks(Hooks):
         assert result.stdout.data == b"ANSWER = 41\n"
 
     def test_a_directory_that_is_missing(self, shared: Started) -> None:
-        """A wrong directory is an error that the agent can read, not a broken sandbox. Nothing runs."""
+        """A missing directory is an error that the agent can read, not a SandboxError, and nothing runs."""
         with refused("not_found"):
             shared.run("touch ran-nowhere", cwd="no/such/directory")
         assert not (shared.workspace / "ran-nowhere").exists()
@@ -85,7 +85,7 @@ class CommandChecks(Hooks):
         assert (result.timed_out, result.stdout.data) == (False, b"the end\n")
 
     def test_the_host_sees_what_commands_write(self, shared: Started) -> None:
-        """The workspace on the host is the one inside: written files are visible when the call is over."""
+        """Files that commands write to the workspace are visible on the host when the call returns."""
         shared.run("mkdir -p out/deep; echo inside > out/deep/file; chmod 755 out/deep/file; ln -s file out/deep/link")
         made = shared.workspace / "out" / "deep"
         assert text_of(made / "file") == "inside\n"
@@ -101,11 +101,11 @@ class CommandChecks(Hooks):
         assert shared.ask("cat from-the-host") == "second"
 
     def test_ordinary_commands_hit_no_limit(self, shared: Started) -> None:
-        """``limits_hit`` is empty unless the kernel has counted something."""
+        """``limits_hit`` is empty unless a command reaches a limit."""
         assert shared.run("exit 1").limits_hit == ()
 
     def test_load_is_that_of_the_command(self, shared: Started) -> None:
-        """``load`` counts from the command's own start, and is ``None`` if unknown."""
+        """``load`` covers only this command; unknown values are ``None``."""
         work = "import time\nwhile time.process_time() < 0.4: pass"
         busy, idle = shared.run([self.python, "-c", work]).load, shared.run("true").load
         assert busy.cpu_sec is None or busy.cpu_sec > 0.3
@@ -123,16 +123,16 @@ class OutputChecks(Hooks):
         assert (result.stdout.data, result.stderr.data) == (b"out\nout again\n", b"err\n")
 
     def test_bytes_that_are_not_text(self, shared: Started) -> None:
-        """Nothing is decoded, replaced or translated."""
+        """Output bytes are not decoded, replaced or translated."""
         result = shared.run(r"printf 'a\377\000b\r\n\033[0m'; printf '\376' >&2")
         assert (result.stdout.data, result.stderr.data) == (b"a\xff\x00b\r\n\x1b[0m", b"\xfe")
 
     def test_newlines_at_the_end(self, shared: Started) -> None:
-        """Line endings are preserved, and none is added."""
+        """Newlines at the end are preserved, and none is added."""
         assert [shared.run(f"printf '{text}'").stdout.data for text in (r"a\n\n", "a")] == [b"a\n\n", b"a"]
 
     def test_no_output(self, shared: Started) -> None:
-        """No output is empty output."""
+        """Without output, both streams are empty."""
         result = shared.run("true")
         assert (result.stdout, result.stderr) == (Output(), Output())
 
@@ -142,7 +142,7 @@ class OutputChecks(Hooks):
         assert (len(out.data), out.omitted) == (OUTPUT_CAP, 0)
 
     def test_a_flood_is_capped(self, shared: Started) -> None:
-        """Of 50 MB, half the cap is retained from each end, and the rest is counted."""
+        """Of 50 MB, half the cap is retained at each end, and the omitted bytes are counted."""
         size = 50_000_000
         result = shared.run(f"head -c {size} /dev/zero")
         out = result.stdout
@@ -151,7 +151,7 @@ class OutputChecks(Hooks):
         assert len(out.data) < OUTPUT_CAP + 100
 
     def test_both_ends_of_a_flood_are_kept(self, shared: Started) -> None:
-        """Head and tail are the first and the last bytes: errors are usually at the end."""
+        """The first and the last bytes are retained, since errors are usually at the end."""
         out = shared.run("printf start; head -c 3000000 /dev/zero; printf end").stdout
         assert same(out.head, b"start".ljust(HALF, b"\0"))
         assert same(out.tail, b"end".rjust(HALF, b"\0"))
@@ -170,7 +170,7 @@ class OutputChecks(Hooks):
         assert (result.stdout.omitted, result.stderr.omitted) == (3_000_000 - OUTPUT_CAP, 6_000_000 - OUTPUT_CAP)
 
     def test_a_command_that_closes_its_outputs(self, shared: Started) -> None:
-        """A command that closes its streams continues: only its own end ends the call."""
+        """A command that closes its streams keeps running, and the call returns when the command ends."""
         result = shared.run("exec >&- 2>&-; sleep 0.3; touch closed-and-done; exit 9")
         assert result.exit_code == 9
         assert (shared.workspace / "closed-and-done").exists()
@@ -207,7 +207,7 @@ class VariableChecks(Hooks):
     def test_variables_of_the_host_stay_there(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
         """Commands, including setup, do not see the harness's variables, which may contain keys."""
         monkeypatch.setenv("AGENTBENCH_PLANTED", "a secret")
-        look = "env | grep AGENTBENCH_PLANTED"  # only this, since the output appears in failure reports
+        look = "env | grep AGENTBENCH_PLANTED"  # only this variable, since the output appears in failure reports
         with stage.another() as fresh:
             environment = fresh.prepare(fresh.spec(f"{look} > seen || true"))
             assert text_of(environment.workspace / "seen") == ""
@@ -215,7 +215,7 @@ class VariableChecks(Hooks):
                 assert started.ask(f"{look} || true") == ""
 
     def test_private_directories(self, shared: Started) -> None:
-        """HOME and TMPDIR exist, are writable, and are outside of the workspace: their files are not a change."""
+        """HOME and TMPDIR exist, are writable, and lie outside the workspace, so their files are not changes."""
         workspace = shared.ask("pwd -P")
         for name in ("HOME", "TMPDIR"):
             retained, directory = shared.ask(f'cd "${name}" && echo kept > file && cat file && pwd -P').splitlines()
@@ -223,7 +223,7 @@ class VariableChecks(Hooks):
             assert not f"{directory}/".startswith(f"{workspace}/")
 
     def test_two_sandboxes_have_their_own(self, stage: Stage, shared: Started) -> None:
-        """Sandboxes of one environment have separate HOME and TMPDIR."""
+        """Each sandbox of an environment has its own HOME and TMPDIR."""
         shared.ask('touch "$HOME/private" "$TMPDIR/private"')
         with stage.start() as other:
             assert other.ask('ls -A "$HOME" "$TMPDIR"').count("private") == 0

@@ -40,7 +40,7 @@ for path in pathlib.Path('/proc').glob('[0-9]*/' + sys.argv[1]):
     except OSError: continue
     if match: print(path)
 """
-"""Prints where a word occurs under /proc. It is passed reversed, so that the search does not find itself."""
+"""Prints the files under /proc that contain a word. The word is passed reversed, to exclude this process."""
 _WRITE = "echo changed > text; echo new > new; rm -f program; mv link moved; chmod 777 text; mkdir made-here; true"
 _MAKE = """
 import os, sys, sysconfig
@@ -63,13 +63,13 @@ class IsolationChecks(Hooks):
     """Isolation from the host's network, files, processes and variables, and from other sandboxes."""
 
     def test_no_network(self, stage: Stage, shared: Started) -> None:
-        """Without network there is at most a loopback interface, and no service of the host is reachable."""
+        """Without network access, there is at most a loopback interface, and no service of the host is reachable."""
         assert self._interfaces(shared.ask([self.python, "-c", _INTERFACES])) <= {"lo"}
         with _listening() as (port, addresses):
             assert shared.ask([self.python, "-c", _CONNECT, port, *addresses]) == ""
 
     def test_no_network_once(self, stage: Stage) -> None:
-        """The same holds for a command in a fresh sandbox."""
+        """A command in a fresh sandbox has no network access either."""
         with _listening() as (port, addresses):
             connect = shlex.join([self.python, "-c", _CONNECT, port, *addresses])
             result = stage.once(f"{shlex.join([self.python, '-c', _INTERFACES])}; echo; {connect}")
@@ -138,7 +138,7 @@ class IsolationChecks(Hooks):
                 other.run(["rm", "-f", str(path)])
 
     def test_a_read_only_workspace(self, stage: Stage) -> None:
-        """Commands can read it but not change it; HOME and TMPDIR stay writable."""
+        """Commands can read the workspace but not change it; HOME and TMPDIR are writable."""
         with stage.start(read_only=True) as started:
             before = contents(started.workspace)
             started.run(_WRITE)
@@ -146,21 +146,21 @@ class IsolationChecks(Hooks):
             assert started.ask('cat made && ./program && touch "$HOME/file" "$TMPDIR/file"') == "one\ntwo\nit runs"
 
     def test_a_read_only_workspace_through_files(self, stage: Stage) -> None:
-        """``write_file`` is refused as well."""
+        """``write_file`` raises a ToolError if the workspace is read-only."""
         with stage.start(read_only=True) as started:
             with pytest.raises(ToolError):
                 started.sandbox.write_file("text", b"changed")
             assert (started.workspace / "text").read_text() == "pristine\n"
 
     def test_a_read_only_workspace_once(self, stage: Stage) -> None:
-        """A command in a fresh sandbox cannot change it either."""
+        """A command in a fresh sandbox cannot change a read-only workspace either."""
         workspace = stage.fork()
         before = contents(workspace)
         stage.once(_WRITE, workspace=workspace, read_only=True)
         assert contents(workspace) == before
 
     def test_inputs_stay_as_they_are(self, stage: Stage, tmp_path: Path) -> None:
-        """Inputs of a command are shared with other commands: readable, but read-only."""
+        """Commands can read their inputs but not change them, since inputs are shared with other commands."""
         directory = tmp_path / "given"
         directory.write_text("original\n")
         directory.chmod(0o666)
@@ -182,16 +182,16 @@ class PrivilegeChecks(Hooks):
     """User, capabilities, and system files."""
 
     def test_not_root(self, shared: Started) -> None:
-        """Commands do not run as root: real and effective user, group, and all groups."""
+        """Commands do not run as root: neither a user id nor a group id is 0."""
         assert "0" not in shared.ask("id -u; id -ru; id -g; id -G").split()
 
     def test_no_capabilities(self, shared: Started) -> None:
-        """No process has a capability or can gain one."""
+        """Commands have no capabilities and cannot gain any."""
         for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
             assert int(_status(shared, name), 16) == 0, f"{name} is not empty"
 
     def test_no_new_privileges(self, shared: Started) -> None:
-        """``no_new_privs`` is set: no program can gain privileges."""
+        """``no_new_privs`` is set, so that no program can gain privileges."""
         assert _status(shared, "NoNewPrivs") == "1"
 
     def test_system_calls_are_filtered(self, shared: Started) -> None:
@@ -212,7 +212,7 @@ class PrivilegeChecks(Hooks):
         assert shared.ask([self.python, "-c", _MAKE]) == ""
 
     def test_no_socket_of_an_engine(self, shared: Started) -> None:
-        """No container engine socket is reachable: access to one means root on the host."""
+        """No socket of a container engine or system service is reachable: access can mean root on the host."""
         result = shared.ask(f'for place in {" ".join(_SOCKETS)}; do [ -e "$place" ] && echo "$place"; done; true')
         assert result == ""
 
@@ -221,7 +221,7 @@ class PrivilegeChecks(Hooks):
         assert shared.ask("find /dev -type b 2>/dev/null; true") == ""
 
     def test_killing_all_processes(self, stage: Stage) -> None:
-        """``kill -9 -1`` only kills commands: later calls work, files are preserved, and the host is not affected."""
+        """``kill -9 -1`` only kills processes in the sandbox: later calls work, and files are preserved."""
         with stage.start() as started:
             _require_own_namespace(started, "pid")  # otherwise the host would be affected
             started.run("kill -9 -1")
@@ -231,7 +231,7 @@ class PrivilegeChecks(Hooks):
 
 @contextlib.contextmanager
 def _listening() -> Iterator[tuple[str, list[str]]]:
-    """A port of the host that accepts connections on all of its addresses, and some of these addresses."""
+    """A port that accepts connections on all addresses of the host, and some of these addresses."""
     addresses = ["127.0.0.1"]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking, contextlib.suppress(OSError):
         asking.connect(("192.0.2.1", 9))  # sends nothing, but selects the address that would be used
@@ -242,7 +242,7 @@ def _listening() -> Iterator[tuple[str, list[str]]]:
 
 @contextlib.contextmanager
 def _host_process() -> Iterator[str]:
-    """A host process with a given word in its command line, and with the harness's variables."""
+    """A host process with the harness's variables; its command line contains the yielded word."""
     word = secrets.token_hex(8)
     command = [sys.executable, "-c", "import sys; sys.stdin.read()", word]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=dict(os.environ)) as process:
@@ -257,6 +257,6 @@ def _status(shared: Started, name: str) -> str:
 
 
 def _require_own_namespace(shared: Started, kind: str) -> None:
-    """Called before a destructive check: fails unless the namespace differs from the harness's."""
+    """Fail unless the sandbox's namespace differs from the harness's. Call it before a destructive check."""
     inside = shared.ask(["readlink", f"/proc/self/ns/{kind}"])
     assert inside != str(Path(f"/proc/self/ns/{kind}").readlink()), f"the {kind} namespace is the host's"

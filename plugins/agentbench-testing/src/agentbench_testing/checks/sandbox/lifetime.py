@@ -1,4 +1,4 @@
-"""Checks: processes between calls, closing a sandbox, and deadlines that nothing outlives."""
+"""Checks: processes between calls, closing a sandbox, and deadlines that no process outlives."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class LifetimeChecks(Hooks):
             assert beat.lives()
 
     def test_a_background_process_that_prints(self, stage: Stage) -> None:
-        """Its output is no longer read, but that neither blocks nor kills it."""
+        """A background process whose output is no longer read is neither blocked nor killed."""
         with stage.start() as started, pulse(started.workspace, self.patience) as beat:
             started.run(f"(sleep 0.5; head -c 300000 /dev/zero; echo more >&2; {beat.script}) & echo started")
             assert beat.lives()
 
     def test_close_kills_background_processes(self, stage: Stage) -> None:
-        """``close`` also ends processes in their own session. They are gone when it returns."""
+        """``close`` also kills processes in other sessions, before it returns."""
         code = "import os, sys; os.setsid(); os.execvp('sh', ['sh', '-c', sys.argv[1]])"
         with stage.start() as started, pulse(started.workspace, self.patience) as beat:
             started.run(f'{self.python} -c "$CODE" "$SCRIPT" {_ASIDE}', env={"CODE": code, "SCRIPT": beat.script})
@@ -43,7 +43,7 @@ class LifetimeChecks(Hooks):
             assert beat.has_died(), "a process outlived the sandbox"
 
     def test_closing_twice(self, stage: Stage) -> None:
-        """A second call does nothing."""
+        """A second call of ``close`` does nothing."""
         with stage.start() as started:
             started.sandbox.close()
             started.sandbox.close()
@@ -80,23 +80,23 @@ class DeadlineChecks(Hooks):
     """Deadlines that pass or are ended early."""
 
     def test_a_command_ends_at_its_deadline(self, shared: Started) -> None:
-        """A command is killed at its deadline. That is a result without an exit code."""
+        """A command is killed at its deadline, and its result has no exit code."""
         result = shared.run("sleep 60", seconds=0.5)
         assert (result.exit_code, result.timed_out, result.ok) == (None, True, False)
         assert 0.4 < result.duration_sec < self.patience
 
     def test_duration(self, shared: Started) -> None:
-        """Seconds from the start to the end of the command."""
+        """``duration_sec`` is the time from the start to the end of the command."""
         assert 0.3 <= shared.run("sleep 0.3").duration_sec < self.patience
 
     def test_output_before_the_deadline(self, shared: Started) -> None:
-        """Both streams up to the deadline are retained."""
+        """The output of both streams up to the deadline is retained."""
         with pulse(shared.workspace, self.patience) as beat:
             result = self._expired_at_first_beat(shared, beat, f"echo so far; echo so bad >&2; {beat.script}")
         assert (result.timed_out, result.stdout.data, result.stderr.data) == (True, b"so far\n", b"so bad\n")
 
     def test_a_flood_ends_at_its_deadline(self, shared: Started) -> None:
-        """A command with endless output is killed as well, and its output is counted."""
+        """A command with endless output is also killed, and the omitted bytes are counted."""
         with pulse(shared.workspace, self.patience) as beat:
             flood = f"yes >&2 & yes | head -c {4 * OUTPUT_CAP}; ({beat.script}) & exec yes"
             result = self._expired_at_first_beat(shared, beat, flood)
@@ -105,13 +105,13 @@ class DeadlineChecks(Hooks):
         assert result.duration_sec < self.patience
 
     def test_no_time_left(self, shared: Started) -> None:
-        """Nothing is run after the deadline."""
+        """If no time is left, nothing runs."""
         result = shared.run("touch ran-too-late", seconds=0)
         assert (result.exit_code, result.timed_out) == (None, True)
         assert not (shared.workspace / "ran-too-late").exists()
 
     def test_the_sandbox_outlives_a_deadline(self, shared: Started) -> None:
-        """The next call works normally."""
+        """After a command has timed out, the next call works normally."""
         with pulse(shared.workspace, self.patience) as beat:
             assert self._expired_at_first_beat(shared, beat, f"echo kept > before; {beat.script}").timed_out
         assert shared.ask("cat before") == "kept"
@@ -137,7 +137,7 @@ class DeadlineChecks(Hooks):
             self._dies(shared, beat, [self.python, "-c", _SETSID, beat.script])
 
     def test_a_deadline_kills_orphans(self, shared: Started) -> None:
-        """Processes after a double fork are killed: following parent ids is not enough."""
+        """Processes that a double fork has orphaned are killed: following parent ids is not enough."""
         with pulse(shared.workspace, self.patience) as beat:
             self._dies(shared, beat, [self.python, "-c", _ORPHAN, beat.script])
 
@@ -147,12 +147,12 @@ class DeadlineChecks(Hooks):
             self._dies(shared, beat, f"trap '' TERM HUP INT QUIT; {beat.script}")
 
     def test_a_deadline_kills_a_command_without_outputs(self, shared: Started) -> None:
-        """A command that has closed its streams is killed: the end of its output is not its end."""
+        """A command that has closed its streams is killed, since it may still be running."""
         with pulse(shared.workspace, self.patience) as beat:
             self._dies(shared, beat, f"exec >&- 2>&-; {beat.script}")
 
     def test_interrupting(self, shared: Started) -> None:
-        """Ending the deadline kills the command, and then promptly raises its reason in the caller."""
+        """If the deadline is ended, the command is killed, and the reason is promptly raised in the caller."""
         deadline = Deadline(LONG)
         with (
             pulse(shared.workspace, self.patience) as beat,
@@ -163,7 +163,7 @@ class DeadlineChecks(Hooks):
             assert beat.has_died(), "the command outlived the interrupt"
 
     def test_interrupted_before_it_started(self, shared: Started) -> None:
-        """Nothing is run, and the reason is raised."""
+        """If the deadline was ended earlier, nothing runs, and its reason is raised."""
         deadline = Deadline(LONG)
         deadline.end(Interrupted("stop it"))
         with pytest.raises(Interrupted, match="stop it"):
@@ -171,7 +171,7 @@ class DeadlineChecks(Hooks):
         assert not (shared.workspace / "ran-interrupted").exists()
 
     def test_a_deadline_that_is_extended(self, shared: Started) -> None:
-        """Extending the deadline while a command runs takes effect."""
+        """If the deadline is extended while a command runs, the command gets the additional time."""
         clock = FakeClock()
         deadline = clock.deadline(1.0)
 
@@ -190,7 +190,7 @@ class DeadlineChecks(Hooks):
         assert beat.has_died(), "a process outlived the deadline"
 
     def _expired_at_first_beat(self, shared: Started, beat: Pulse, command: str | Sequence[str]) -> ExecResult:
-        """Let time run out at the first beat, no matter how long starting takes."""
+        """Run a command whose deadline is ended at its first beat, however long it takes to start."""
         deadline = Deadline(LONG)
         with beat.at_first_beat(lambda: deadline.end(DeadlineExceeded("over"))):
             return shared.sandbox.exec(command, deadline=deadline)

@@ -28,7 +28,7 @@ class LimitChecks(Hooks):
     """``mem_limit_mb``, ``pids_limit`` and ``ExecResult.limits_hit``."""
 
     def test_memory_limit(self, stage: Stage) -> None:
-        """A process that exceeds it is killed and ``oom`` is reported, even for a child of a successful command."""
+        """A process that exceeds the limit is killed, and ``oom`` is reported even if the command succeeds."""
         result = stage.small.run(f'{self.python} -c "{_TAKE_MEMORY}"; true')
         assert "taken" not in result.stdout.text
         assert "oom" in result.limits_hit
@@ -39,19 +39,19 @@ class LimitChecks(Hooks):
         self._works(stage.small.run("echo alive"))
 
     def test_memory_below_the_limit(self, stage: Stage) -> None:
-        """A third of the limit is available."""
+        """A command can use a third of the memory limit."""
         result = stage.small.run([self.python, "-c", f"len(b'x' * ({SMALL_MEMORY_MB // 3} << 20))"])
         assert (result.exit_code, result.limits_hit) == (0, ())
 
     def test_memory_limit_once(self, stage: Stage) -> None:
-        """The same holds for a command in a fresh sandbox."""
+        """The memory limit also applies to a command in a fresh sandbox."""
         command = f'{self.python} -c "{_TAKE_MEMORY}"'
         result = stage.once(command, environment=stage.small_environment)
         assert not result.ok
         assert "oom" in result.limits_hit
 
     def test_process_limit(self, stage: Stage) -> None:
-        """Forks beyond it are refused, and ``pids`` is reported."""
+        """Forks beyond the process limit are refused, and ``pids`` is reported."""
         result = stage.small.run([self.python, "-c", _FORK])
         assert 0 < int(result.stdout.text) < SMALL_PIDS
         assert "pids" in result.limits_hit
@@ -62,7 +62,7 @@ class LimitChecks(Hooks):
         self._works(stage.small.run("echo alive"))
 
     def test_a_full_process_table(self, stage: Stage) -> None:
-        """All processes are killed at the deadline, even if no process can be started for that. The next call works."""
+        """All processes are killed at the deadline, even if no further process can be started. The next call works."""
         assert stage.small.run([self.python, "-c", _FORK, "stay"], seconds=3.0).timed_out
         self._works(stage.small.run("echo alive"))
 

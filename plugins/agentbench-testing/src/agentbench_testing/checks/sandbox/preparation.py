@@ -24,7 +24,7 @@ class SetupChecks(Hooks):
     """Setup commands, captures, and errors."""
 
     def test_setup_changes_the_prepared_tree(self, stage: Stage) -> None:
-        """Commands run in order in a copy of the pristine tree, and their files are in ``workspace``."""
+        """Commands run in order in a copy of the pristine tree, and the files that they write are in ``workspace``."""
         assert text_of(stage.environment.workspace / "made") == "one\ntwo\n"
 
     def test_setup_leaves_the_pristine_tree(self, stage: Stage) -> None:
@@ -46,14 +46,14 @@ class SetupChecks(Hooks):
         assert "a captured fact" in stage.environment.facts.values()
 
     def test_what_setup_installs_is_in_every_start(self, stage: Stage) -> None:
-        """Setup may also write outside the workspace, in the site-packages of the Python that commands use."""
+        """Setup may also install packages outside the workspace, for the Python that commands use."""
         environment = stage.prepare(stage.spec(f"{self.python} {_INSTALL}"))
         with stage.start(environment) as started:
             code = "import agentbench_conformance; print(agentbench_conformance.ANSWER)"
             assert started.ask([self.python, "-c", code]) == "42"
 
     def test_equal_specs_are_prepared_once(self, stage: Stage) -> None:
-        """A second call returns the same environment. Nothing is run or logged."""
+        """A second call with an equal spec returns the same environment. Nothing is run or logged."""
         spec = stage.spec(_RANDOM)
         first = stage.prepare(spec)
         log = RecordingLog()
@@ -64,7 +64,7 @@ class SetupChecks(Hooks):
         assert _RANDOM not in log.commands
 
     def test_equal_specs_at_once(self, stage: Stage) -> None:
-        """Of four threads, one prepares the environment and the others wait for it."""
+        """If four threads request the same environment, one prepares it, and the others wait for it."""
         spec = stage.spec(f"sleep 0.3; {_RANDOM}")
         log = RecordingLog()
         _ = stage.provider, stage.pristine
@@ -98,7 +98,7 @@ class SetupChecks(Hooks):
         assert [result.exit_code for result in log.results] == [0, 7]
 
     def test_a_setup_without_time(self, stage: Stage) -> None:
-        """It is killed soon after the deadline, with SetupError or DeadlineExceeded."""
+        """Setup is killed soon after its deadline, and SetupError or DeadlineExceeded is raised."""
         deadline = Deadline(LONG)
         log = RecordingLog(on_start=lambda: deadline.end(DeadlineExceeded("over")))
         spec = stage.spec("sleep 600")
@@ -106,7 +106,7 @@ class SetupChecks(Hooks):
             stage.soon(lambda: stage.prepare(spec, log=log, deadline=deadline))
 
     def test_a_setup_that_is_interrupted(self, stage: Stage) -> None:
-        """Ending the deadline raises its reason; the next call prepares from the start."""
+        """If the deadline is ended, its reason is raised; the next call runs setup from the start."""
         deadline = Deadline(LONG)
         log = RecordingLog(on_start=lambda: deadline.end(Interrupted("stop it")))
         spec = stage.spec("echo x >> made-again", "sleep 1")
@@ -126,7 +126,7 @@ class EnvironmentChecks(Hooks):
     """``Environment``: its tree, its facts, and independent sandboxes."""
 
     def test_the_prepared_tree_has_what_the_pristine_one_has(self, stage: Stage) -> None:
-        """Every file has its content and mode, and links stay links."""
+        """Files keep their contents and modes, and links stay links."""
         prepared = contents(stage.environment.workspace)
         assert {name: prepared.get(name) for name in contents(stage.pristine)} == contents(stage.pristine)
         assert sorted(prepared) == sorted([*contents(stage.pristine), "made"])
@@ -146,14 +146,14 @@ class EnvironmentChecks(Hooks):
         assert contents(stage.environment.workspace) == before
 
     def test_starts_have_workspaces_of_their_own(self, stage: Stage, shared: Started) -> None:
-        """Two at the same time do not see each other's files."""
+        """Two sandboxes at the same time do not see each other's files."""
         with stage.start() as other:
             shared.run("echo mine > whose")
             other.run("echo theirs > whose; touch only-theirs")
             assert shared.ask("cat whose; ls only-theirs 2>/dev/null || echo none") == "mine\nnone"
 
     def test_starts_do_not_end_each_other(self, stage: Stage, shared: Started) -> None:
-        """Closing one does not end the other."""
+        """Closing one sandbox does not affect another."""
         with stage.start() as other:
             other.run("true")
         assert shared.ask("echo alive") == "alive"
@@ -163,12 +163,12 @@ class ProviderChecks(Hooks):
     """``SandboxProvider``: preflight, sweep and close."""
 
     def test_preflight(self, stage: Stage) -> None:
-        """It succeeds for the specs of these checks."""
+        """``preflight`` succeeds for the specs of these checks."""
         stage.provider.preflight([])
         stage.provider.preflight([stage.spec(), stage.spec("true")])
 
     def test_sweep_leaves_what_lives(self, stage: Stage) -> None:
-        """Only leftovers of dead runs are removed, and nothing that belongs to this or another live provider."""
+        """``sweep`` removes only leftovers of dead runs, and nothing that belongs to a live provider."""
         with stage.start() as started, pulse(started.workspace, self.patience) as beat, stage.another() as other:
             started.run(f"({beat.script}) </dev/null >/dev/null 2>&1 &")
             for provider in (stage.provider, other.provider):
@@ -180,7 +180,7 @@ class ProviderChecks(Hooks):
             assert stage.once("cat made").stdout.data == b"one\ntwo\n"
 
     def test_close_ends_sandboxes(self, stage: Stage) -> None:
-        """It also closes open sandboxes: their processes are killed, and calls raise SandboxError."""
+        """``close`` also closes open sandboxes: their processes are killed, and calls raise SandboxError."""
         with (
             stage.another() as other,
             other.start(other.prepare(other.spec())) as started,
@@ -194,13 +194,13 @@ class ProviderChecks(Hooks):
                 started.run("true")
 
     def test_closing_a_provider_twice(self, stage: Stage) -> None:
-        """A second call does nothing, even if nothing was ever prepared."""
+        """A second call of ``close`` does nothing, even if nothing was ever prepared."""
         with stage.another() as other:
             other.provider.close()
             other.provider.close()
 
     def test_nothing_new_after_closing(self, stage: Stage) -> None:
-        """Preparing and starting raise SandboxError."""
+        """After ``close``, preparing and starting raise SandboxError."""
         with stage.another() as other:
             spec = other.spec()
             environment = other.prepare(spec)

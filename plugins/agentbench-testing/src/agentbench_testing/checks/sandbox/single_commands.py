@@ -29,7 +29,7 @@ class SingleCommandChecks(Hooks):
         assert (result.stdout.data, result.stderr.data) == (b"one\ntwo\n", b"a\xff")
 
     def test_once_writes_to_the_workspace(self, stage: Stage) -> None:
-        """Its changes are visible on the host afterwards."""
+        """Files that the command changes are visible on the host afterwards."""
         workspace = stage.fork()
         stage.once("echo changed > text", workspace=workspace)
         assert text_of(workspace / "text") == "changed\n"
@@ -47,7 +47,7 @@ class SingleCommandChecks(Hooks):
             assert beat.has_died(), "a process outlived the deadline"
 
     def test_once_interrupted(self, stage: Stage) -> None:
-        """Ending the deadline raises its reason, and no process is left."""
+        """If the deadline is ended, its reason is raised, and no process is left."""
         workspace = stage.fork()
         deadline = Deadline(LONG)
         with (
@@ -59,7 +59,7 @@ class SingleCommandChecks(Hooks):
             assert beat.has_died(), "a process outlived the interrupt"
 
     def test_once_leaves_no_process(self, stage: Stage) -> None:
-        """Background processes end with the command, also in their own session."""
+        """Background processes are killed when the command ends, even those in other sessions."""
         workspace = stage.fork()
         code = "import os, sys; os.setsid(); os.execvp('sh', ['sh', '-c', sys.argv[1]])"
         with pulse(workspace, self.patience) as beat:
@@ -76,7 +76,7 @@ class SingleCommandChecks(Hooks):
         assert (result.exit_code, text_of(results / "report")) == (0, "kept\n")
 
     def test_once_inputs(self, stage: Stage, tmp_path: Path) -> None:
-        """``$AGENTBENCH_INPUTS/NAME`` is the file or directory given under that name."""
+        """``$AGENTBENCH_INPUTS/NAME`` is the file or directory passed under that name."""
         (tmp_path / "file").write_text("a file\n")
         (tmp_path / "directory").mkdir()
         (tmp_path / "directory" / "inside").write_text("inside\n")
@@ -87,7 +87,7 @@ class SingleCommandChecks(Hooks):
         assert result.stdout.data == b"a file\ninside\n"
 
     def test_once_read_only_leaves_the_workspace(self, stage: Stage) -> None:
-        """The command can read it; contents and modes are unchanged afterwards."""
+        """The command can read a read-only workspace; contents and modes are unchanged afterwards."""
         workspace = stage.fork()
         before = contents(workspace)
         result = stage.once("cat made; ./program", workspace=workspace, read_only=True)
@@ -104,29 +104,29 @@ class FileChecks(Hooks):
     """``Sandbox.read_file`` and ``Sandbox.write_file``."""
 
     def test_files_are_read_as_written(self, shared: Started) -> None:
-        """Arbitrary bytes, more than a megabyte, and an empty file."""
+        """Arbitrary bytes, more than a megabyte of them, and an empty file are read as written."""
         for data in (EVERY_BYTE, b""):
             shared.sandbox.write_file("written", data)
             assert same(shared.sandbox.read_file("written", limit=len(EVERY_BYTE) + 1), data)
 
     def test_reading_has_a_limit(self, shared: Started) -> None:
-        """At most ``limit`` bytes, from the start of the file."""
+        """``read_file`` returns at most ``limit`` bytes, from the start of the file."""
         shared.run("printf 0123456789 > ten-bytes")
         assert [shared.sandbox.read_file("ten-bytes", limit=limit) for limit in (0, 4)] == [b"", b"0123"]
 
     def test_reading_what_is_missing(self, shared: Started) -> None:
-        """The error is ``not_found``, even under a file."""
+        """The error is ``not_found``, even if a parent in the path is a file."""
         for path in ("no/such/file", "text/below"):
             with refused("not_found"):
                 shared.sandbox.read_file(path, limit=10)
 
     def test_reading_a_directory(self, shared: Started) -> None:
-        """``not_a_file``."""
+        """The error is ``not_a_file``."""
         with refused("not_a_file"):
             shared.sandbox.read_file("package", limit=10)
 
     def test_reading_a_pipe(self, shared: Started, stage: Stage) -> None:
-        """The error is ``not_a_file``, immediately: an agent could create a pipe to block the harness."""
+        """``not_a_file`` is raised immediately: an agent could create a pipe to block the harness."""
         shared.run("mkfifo pipe")
         try:
             with refused("not_a_file"):
@@ -141,7 +141,7 @@ class FileChecks(Hooks):
         assert (shared.workspace / "new" / "and" / "deep" / "file").read_bytes() == b"data"
 
     def test_writing_replaces_the_whole(self, shared: Started) -> None:
-        """Nothing of a longer old file remains."""
+        """Nothing remains of the old contents, even if they were longer."""
         shared.sandbox.write_file("replaced", b"a long text")
         shared.sandbox.write_file("replaced", b"short")
         assert (shared.workspace / "replaced").read_bytes() == b"short"
@@ -154,7 +154,7 @@ class FileChecks(Hooks):
         assert (shared.workspace / "taken" / "inside").exists()
 
     def test_absolute_paths(self, shared: Started) -> None:
-        """Paths are as commands see them, not as on the host. Relative paths start at the workspace."""
+        """Absolute paths are paths in the sandbox, not on the host. Relative paths start at the workspace."""
         shared.sandbox.write_file(f"{shared.directory()}/by-path", b"data")
         assert shared.sandbox.read_file("./by-path", limit=10) == b"data"
         home = shared.ask('cd "$HOME" && printf kept > by-path && pwd')

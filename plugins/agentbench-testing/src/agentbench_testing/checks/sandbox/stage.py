@@ -1,4 +1,4 @@
-"""The environment of sandbox checks: a provider, a prepared environment, sandboxes, and the author's hooks."""
+"""Support for sandbox checks: a provider, a prepared environment, sandboxes, and the author's hooks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_testing.doubles.observing import LONG, RecordingLog, soon
 
 COMMANDS = ("echo one > made", "cat made; echo complaint >&2; echo two >> made")
-"""The setup of the environment that most checks share."""
+"""The setup commands of the environment that most checks share."""
 CAPTURE = ("echo 'a captured fact'",)
 SMALL_MEMORY_MB = 128
 SMALL_PIDS = 64
@@ -39,11 +39,11 @@ class Hooks:
     """The hooks of a sandbox's author. Only ``make_provider`` is required."""
 
     patience: ClassVar[float] = 20.0
-    """Maximum seconds for immediate effects, even on a slow machine."""
+    """Maximum seconds that an immediate effect may take, even on a slow machine."""
     python: ClassVar[str] = "python3"
-    """The command of the interpreter in the sandbox."""
+    """The command that starts Python in the sandbox."""
     python_version: ClassVar[str] = ".".join(platform.python_version_tuple()[:2])
-    """Its version, such as ``3.11``."""
+    """The version of that Python, such as ``3.11``."""
 
     @classmethod
     def make_provider(cls) -> SandboxProvider:
@@ -111,16 +111,16 @@ class Stage:
 
     def __init__(self, hooks: type[Hooks], directory: Path) -> None:
         self.hooks = hooks  #: the author's class
-        self.patience = hooks.patience  #: seconds for what should happen at once
+        self.patience = hooks.patience  #: see `Hooks`
         self.directory = directory  #: a directory for files of the checks
         self.log = RecordingLog()  #: the setup log of `environment`
-        self._commit = secrets.token_hex(20)  # so that no cache of earlier runs has it
+        self._commit = secrets.token_hex(20)  # unique, so that it is not in a cache of earlier runs
         self._stack = contextlib.ExitStack()
         self._forks = 0
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Stage]:
-        """Close everything at the end."""
+        """Yield the stage, and close everything at the end."""
         try:
             with self._stack:
                 yield self
@@ -142,7 +142,7 @@ class Stage:
 
     @cached_property
     def pristine(self) -> Path:
-        """The tree of all environments: a text file, a program, a package and a link."""
+        """The pristine tree of all environments: a text file, a program, a package and a link."""
         tree = self.directory / "pristine"
         (tree / "package").mkdir(parents=True)
         (tree / "package" / "module.py").write_text("ANSWER = 41\n")
@@ -169,17 +169,17 @@ class Stage:
 
     @cached_property
     def small(self) -> Started:
-        """A sandbox of that environment."""
+        """A sandbox of ``small_environment``."""
         return self._stack.enter_context(self.start(self.small_environment))
 
     def spec(self, *commands: str, capture: Sequence[str] = (), **settings: Any) -> EnvironmentSpec:
-        """A spec that was not prepared before."""
+        """A spec that has not been prepared before."""
         return attrs.evolve(self.hooks.spec(*commands, capture=capture, **settings), commit=self._commit)
 
     def prepare(
         self, spec: EnvironmentSpec, *, log: RecordingLog | None = None, deadline: Deadline | None = None
     ) -> Environment:
-        """Prepare an environment over the pristine tree."""
+        """Prepare an environment from the pristine tree."""
         return self.provider.prepare(spec, self.pristine, log or RecordingLog(), deadline or Deadline(5 * LONG))
 
     def fork(self, environment: Environment | None = None) -> Path:
@@ -201,7 +201,7 @@ class Stage:
     def start_over(
         self, environment: Environment, workspace: Path, *, read_only: bool = False, network: bool = False
     ) -> Iterator[Started]:
-        """The same over an existing workspace."""
+        """Start an environment over an existing workspace; the sandbox is closed at the end."""
         sandbox = environment.start(workspace, read_only=read_only, network=network, deadline=Deadline(LONG))
         try:
             yield Started(sandbox, workspace)

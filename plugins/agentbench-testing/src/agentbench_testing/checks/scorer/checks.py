@@ -36,29 +36,29 @@ class VerdictChecks(ScorerHooks):
         assert not stage.scored({}).score.passed
 
     def test_a_program_that_cannot_be_read_fails(self, stage: ScorerStage) -> None:
-        """Tests that cannot be collected fail; they did not pass, and the sandbox did not fail."""
+        """Tests that cannot be collected are a failed attempt, not a sandbox error."""
         assert not stage.scored(self.unreadable).score.passed
 
     def test_the_same_verdict_again(self, stage: ScorerStage) -> None:
-        """The same scorer, after other attempts, and a new scorer give the same verdict: it keeps no state."""
+        """A scorer keeps no state: after other attempts, it gives the same verdict as a new one."""
         expected, _ = _comparable(stage.fixed.score), stage.wrong.score
         for scorer in (stage.scorer, self.make_scorer()):
             assert _comparable(stage.scored(self.fixed, scorer=scorer, per_test=True).score) == expected
 
     def test_two_at_once(self, stage: ScorerStage) -> None:
-        """One scorer scores attempts in several threads: each gets its own verdict."""
+        """If one scorer scores attempts in several threads, each attempt gets its own verdict."""
         calls = [partial(stage.scored, change) for change in (self.fixed, {})]
         scored = at_once(calls, 2 * self.patience)
         assert [result.score.passed for result in scored] == [True, False]
 
     def test_each_test(self, stage: ScorerStage) -> None:
-        """With ``per_test``, it reports the results of ``tests``, or ``None`` if it does not know tests."""
+        """With ``per_test``, the results of ``tests`` are reported; ``None`` if the scorer reports no tests."""
         fixed, wrong = stage.fixed.score.tests, stage.wrong.score.tests
         if self.tests:
             assert {name: (fixed or {}).get(name) for name in self.tests} == dict.fromkeys(self.tests, "passed")
             assert [name for name in self.tests if (wrong or {}).get(name) == "passed"] == []
         else:
-            assert (fixed, wrong) == (None, None), "list in `tests` the tests that it reports"
+            assert (fixed, wrong) == (None, None), "set `tests` to the names of the tests that the scorer reports"
 
     def test_a_test_that_is_missing(self, stage: ScorerStage) -> None:
         """If an expected test did not run, the attempt fails, or passes with the label ``weak_verdict``."""
@@ -68,10 +68,10 @@ class VerdictChecks(ScorerHooks):
         assert not score.passed or is_weak(score), f"{score} must have the label {WEAK}"
 
     def test_forged_passes_are_weak(self, stage: ScorerStage) -> None:
-        """A scorer deceived by a program that ends or skips its tests labels all its verdicts ``weak_verdict``.
+        """A scorer that a program can deceive by ending or skipping its tests labels all verdicts ``weak_verdict``.
 
         If the program shares a process with its tests, neither exit codes nor files can be trusted. A scorer need not
-        do better, but records must show how far its verdicts can be trusted, not only the forged ones.
+        prevent that, but every record must show how far its verdict can be trusted, not only forged ones.
         """
         for how, change in self.forged.items():
             score = stage.scored(change).score
@@ -89,7 +89,7 @@ class VerdictChecks(ScorerHooks):
             assert load(json.loads(data), Score, where="score") == score
 
     def test_its_options_stay(self, stage: ScorerStage) -> None:
-        """If it has ``options``, these are a frozen attrs class: they are recorded with the run."""
+        """If the scorer has ``options``, their class is a frozen attrs class, since they are recorded with the run."""
         options = getattr(stage.scorer, "options", None)
         if options is None:
             return
@@ -109,25 +109,25 @@ class EndingChecks(ScorerHooks):
         assert not stage.scored(self.killed).score.passed
 
     def test_a_command_that_is_killed(self, stage: ScorerStage) -> None:
-        """The same holds if the sandbox killed the command after it had printed success."""
+        """A command that the sandbox killed after it had printed success is also a failure."""
         killed = ExecResult(exit_code=137, stdout=Output(head=b"1 passed\nOK\n"))
         scored = stage.scored(self.fixed, answering=lambda results: killed)
         assert not (scored.environment.results and scored.score.passed), scored.returned
 
     def test_the_time_is_over(self, stage: ScorerStage) -> None:
-        """``Score.timed_out`` or DeadlineExceeded, soon after the deadline: recorded as a timeout."""
+        """Soon after the deadline, ``Score.timed_out`` is set, or DeadlineExceeded is raised."""
         scored = stage.hanging
         assert scored.out_of_time, scored.returned
         assert scored.error or not scored.score.passed, scored.returned
 
     def test_no_time_left(self, stage: ScorerStage) -> None:
-        """The same holds if there was no time from the start."""
+        """A timeout is also reported if there was no time from the start."""
         scored = stage.scored(self.fixed, deadline=Deadline(0.0))
         assert scored.out_of_time, scored.returned
         assert scored.error or not scored.score.passed, scored.returned
 
     def test_interrupted(self, stage: ScorerStage) -> None:
-        """If the run is stopped, the reason of the deadline is raised, and there is no verdict."""
+        """If the run is stopped, the reason that ended the deadline is raised, and there is no verdict."""
         for while_it_runs in (False, True):
             deadline = Deadline(LONG)
 
@@ -145,20 +145,20 @@ class EndingChecks(ScorerHooks):
                 assert isinstance(scored.error, Interrupted), scored.error or scored.returned
 
     def test_a_sandbox_that_fails(self, stage: ScorerStage) -> None:
-        """SandboxError is raised unchanged: then the attempt is not scored, rather than failed."""
+        """SandboxError propagates unchanged, so that the attempt counts as unscored and not as failed."""
         for failing in ({"run_once", "start"}, {"run_once", "exec"}):
             scored = stage.scored(self.fixed, failing=failing)
             if scored.environment.workspaces:
                 assert isinstance(scored.error, SandboxError), scored.error or scored.returned
 
     def test_a_change_that_fits_nowhere(self, stage: ScorerStage) -> None:
-        """If ``fork`` raises ToolError, for example for a file in place of a directory, it is raised or a failure."""
+        """If ``fork`` raises ToolError, for example for a directory, it propagates or the attempt fails."""
         scored = stage.scored(self.fixed, fits=False)
         assert isinstance(scored.error, ToolError) or not scored.score.passed, scored.error or scored.returned
 
 
 def _comparable(score: Score) -> dict[str, Any]:
-    """The comparable part of a score; explanations and evidence may contain temporary names."""
+    """The parts of a score that must be equal; explanations and evidence may contain temporary names."""
     return {
         "passed": score.passed,
         "exit_code": score.exit_code,

@@ -1,4 +1,4 @@
-"""The environment of scorer checks: a program with a bug, changes of all kinds, and the author's hooks."""
+"""Support for scorer checks: a program with a bug, changes of all kinds, and the author's hooks."""
 
 from __future__ import annotations
 
@@ -32,44 +32,44 @@ WEAK = "weak_verdict"
 
 
 def is_weak(score: Score) -> bool:
-    """Whether a verdict has that label."""
+    """Whether a verdict has the label :data:`WEAK`."""
     return any(label.name == WEAK for label in score.labels)
 
 
 class ScorerHooks(WithWorkbench):
     """The hooks of a scorer's author. Only ``make_scorer`` is required.
 
-    By default the tests are one hidden unittest file, which pytest can run, too. For other kinds of programs, override
+    By default the tests are one hidden unittest file, which pytest can also run. For other kinds of programs, override
     the program, its changes and the command together.
     """
 
     patience: ClassVar[float] = 60.0
-    """Seconds within which a very small program must be scored, even on a slow machine."""
+    """Maximum seconds to score a very small program, even on a slow machine."""
     passing_command: ClassVar[str] = "python3 -m unittest -v checks/test_adding.py"
     """The task's command; it passes on ``program`` with the change ``fixed``."""
     tests: ClassVar[Sequence[str]] = ()
-    """Ids of the tests, for scorers that report single tests: all pass with ``fixed``, none with ``wrong``."""
+    """Ids of the tests, for scorers that report individual tests: all pass with ``fixed``, none with ``wrong``."""
     program: ClassVar[Files] = {name: text for name, text in BROKEN.items() if name != "test_adding.py"}
-    """The prepared tree. The other attributes are changes to it, like those of agents."""
+    """The prepared tree. The attributes after ``hidden`` are changes to it, like those of agents."""
     hidden: ClassVar[Files] = {"checks/test_adding.py": BROKEN["test_adding.py"]}
     """The hidden tests."""
     fixed: ClassVar[Files] = {"adding.py": "def add(left, right):\n    return left + right\n"}
-    """It fixes the bug."""
+    """A change that fixes the bug."""
     wrong: ClassVar[Files] = {
         "adding.py": (
             "import os\n\nfor stream in (1, 2):\n    os.write(stream, b'\\n\\xff\\xfe \\x1b[31m not UTF-8\\n')\n\n\n"
             "def add(left, right):\n    return left * right\n"
         )
     }
-    """It does not fix the bug, and prints invalid UTF-8."""
+    """A change that does not fix the bug, and prints invalid UTF-8."""
     unreadable: ClassVar[Files] = {"adding.py": "def add(left, right:\n"}
-    """It has a syntax error."""
+    """A change with a syntax error."""
     killed: ClassVar[Files] = {
         "adding.py": "import os, signal\n\nos.write(1, b'\\nOK\\n')\nos.kill(os.getpid(), signal.SIGKILL)\n"
     }
-    """It gets the tests killed, as a memory limit would."""
+    """A change that gets the tests killed, as a memory limit would."""
     hanging: ClassVar[Files] = {"adding.py": "import time\n\ntime.sleep(600)\n"}
-    """It never ends."""
+    """A change that makes the tests hang."""
     forged: ClassVar[Mapping[str, Files]] = {
         "ends the tests": {"adding.py": "import os\n\nos.write(1, b'\\n1 passed\\nOK\\n')\nos._exit(0)\n"},
         "skips the tests": {"adding.py": "import unittest\n\nraise unittest.SkipTest('not today')\n"},
@@ -84,21 +84,21 @@ class ScorerHooks(WithWorkbench):
     @pytest.fixture(scope="class")
     @classmethod
     def stage(cls, workbench: Workbench) -> ScorerStage:
-        """Scores changes."""
+        """The stage that scores changes."""
         return ScorerStage(workbench, cls)
 
 
 @attrs.frozen(kw_only=True)
 class Scored:
-    """The result of scoring a change: any value or exception."""
+    """The result of scoring a change: the returned value or the exception."""
 
     returned: Any
     error: BaseException | None
     environment: WatchedEnvironment
     forks: Sequence[Path]
-    """The copies that it requested."""
+    """The copies that the scorer requested."""
     saved: Sequence[ExecResult]
-    """The output that it recorded as evidence."""
+    """The output that the scorer recorded as evidence."""
 
     @property
     def score(self) -> Score:
@@ -110,7 +110,7 @@ class Scored:
 
     @property
     def out_of_time(self) -> bool:
-        """Whether a timeout was reported, in either way."""
+        """Whether a timeout was reported, by the score or an exception."""
         return isinstance(self.error, DeadlineExceeded) or self.score.timed_out
 
 
@@ -125,21 +125,21 @@ class ScorerStage:
 
     @cached_property
     def fixed(self) -> Scored:
-        """The result for the fix, shared by the checks that use it."""
+        """The shared result for the fix."""
         return self.scored(self.hooks.fixed, per_test=True)
 
     @cached_property
     def wrong(self) -> Scored:
-        """The same for a change that does not fix the bug."""
+        """The shared result for a change that does not fix the bug."""
         return self.scored(self.hooks.wrong, per_test=True)
 
     @cached_property
     def hanging(self) -> Scored:
-        """The same for a program that never ends."""
+        """The shared result for a program that never ends."""
         return self.scored(self.hooks.hanging, deadline=Deadline(1.0))
 
     def verdicts(self) -> Iterator[Scored]:
-        """These three results, each computed on first use."""
+        """The three shared results, each computed on first use."""
         yield self.fixed
         yield self.wrong
         yield self.hanging
@@ -168,11 +168,11 @@ class ScorerStage:
         Args:
             change: files that the agent wrote.
             scorer: replaces ``self.scorer``.
-            passing_command: replaces that of the hooks.
+            passing_command: replaces the command of the hooks.
             expected: ids of the expected tests.
             per_test: whether the result of each test is requested.
             network: whether the task has network access.
-            deadline: of the scorer.
+            deadline: the scorer's deadline.
             failing: methods of the environment that raise SandboxError.
             answering: returns the results of commands, which are then not run.
             fits: whether the change can be written into the prepared tree.

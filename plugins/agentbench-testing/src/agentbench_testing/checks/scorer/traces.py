@@ -32,7 +32,7 @@ class TraceChecks(ScorerHooks):
         assert contents(tmp_path) == {}
 
     def test_it_scores_copies(self, stage: ScorerStage) -> None:
-        """It only starts commands over copies from ``fork``, which no other attempt has written to."""
+        """Commands run only in copies from ``fork``, which no other attempt has changed."""
         for scored in stage.verdicts():
             assert [path for path in scored.environment.workspaces if path not in scored.forks] == []
 
@@ -59,7 +59,7 @@ class TraceChecks(ScorerHooks):
         assert True in having.environment.networks or not having.environment.networks
 
     def test_hostile_results(self, stage: ScorerStage) -> None:
-        """A program can write anything as results (a pipe, a link, garbage). No pass, error or block may follow."""
+        """Result files can be anything (a pipe, a link, garbage). The scorer must not pass them, raise or hang."""
         names = {
             str(path.relative_to(taken))
             for taken in stage.fixed.environment.taken
@@ -88,7 +88,7 @@ def _failed(results: Path | None) -> ExecResult:
 
 
 def _is_command_output(scored: Scored) -> bool:
-    """Whether the recorded output is that of a command; a scorer may add to it."""
+    """Whether the recorded output contains a command's output; a scorer may add to it."""
     (retained,) = scored.saved
     return any(
         retained.exit_code == result.exit_code
@@ -99,7 +99,7 @@ def _is_command_output(scored: Scored) -> bool:
 
 
 def _names_of_others(before: set[threading.Thread]) -> list[str]:
-    """Names of threads started since then, except the one that scored, which may be ending."""
+    """Names of threads that are not in ``before``, and do not end within a second."""
     new = [thread for thread in threading.enumerate() if thread not in before]
     for thread in new:
         thread.join(1.0)

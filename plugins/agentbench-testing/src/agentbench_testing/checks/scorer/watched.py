@@ -1,4 +1,4 @@
-"""An environment that records its use by a scorer, and that can fail or return scripted results."""
+"""An environment that records how a scorer uses it, and that can fail or return scripted results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WatchedEnvironment:
         self.workspaces: list[Path] = []
         """The workspace of each started sandbox."""
         self.taken: list[Path] = []
-        """The results directory of each started sandbox that had one."""
+        """The results directory of each ``run_once`` command that had one."""
         self.open = 0
         """Number of sandboxes that are not closed."""
         self.lock = threading.Lock()
@@ -70,15 +70,15 @@ class WatchedEnvironment:
         return self.ended(lambda: self.inner.run_once(command, workspace, deadline), command.results)
 
     def ended(self, run: Callable[[], ExecResult], results: Path | None) -> ExecResult:
-        """Record the result of a command and return it."""
+        """Run a command, record its result and return it."""
         result = run() if self.answering is None else self.answering(results)
         self.results.append(result)
         return result
 
     def check(self, method: str) -> None:
-        """Fail if this method is to fail."""
+        """Raise SandboxError if this method is one of ``failing``."""
         if method in self.failing:
-            raise SandboxError("the sandbox failed, as required by this check")
+            raise SandboxError("simulated sandbox failure (raised by this check)")
 
     def _begin(self, method: str, workspace: Path, *, network: bool) -> None:
         self.networks.append(network)

@@ -27,7 +27,7 @@ _NAMES_OF_PATHS = re.compile(r"(.*_)?(path|file|filename|root|dir|directory|fold
 
 
 class CallChecks(ToolHooks):
-    """Call results, and that the tool keeps no state."""
+    """Results of calls, which must not leave any state in the tool."""
 
     def test_a_good_call(self, workbench: Workbench) -> None:
         """A call with good arguments succeeds, and the fields of the result are plain data."""
@@ -59,7 +59,7 @@ class CallChecks(ToolHooks):
             assert self._comparable(stage.call(self.good_arguments())) == self._comparable(expected)
 
     def test_calls_at_once(self, workbench: Workbench) -> None:
-        """One tool with a workspace for each call: results are never mixed up."""
+        """Parallel calls to one tool, each in its own workspace, do not mix up their results."""
         tool = self.make_tool()
         with self.stage(workbench) as stage:
             expected = self._comparable(stage.call(self.good_arguments()))
@@ -72,14 +72,14 @@ class CallChecks(ToolHooks):
         assert [self._comparable(result) for result in results] == [expected] * _AT_ONCE
 
     def test_unknown_arguments(self, workbench: Workbench) -> None:
-        """``bad_arguments`` (an InputError) with the name: a model that misspells one must see it."""
+        """An unknown argument causes ``bad_arguments`` with its name, so that a model sees its mistake."""
         with self.stage(workbench) as stage:
             result = stage.call({**self.good_arguments(), "no_such_argument": 1})
         assert (result.ok, result.error_type) == (False, "bad_arguments"), result
         assert "no_such_argument" in result.error_message
 
     def test_missing_arguments(self, workbench: Workbench) -> None:
-        """``bad_arguments`` for each missing required argument; if none is required, no error."""
+        """Each missing required argument causes ``bad_arguments``; if none is required, an empty call does not."""
         required = self.make_tool().spec.parameters.get("required", ())
         with self.stage(workbench) as stage:
             for name in required:
@@ -91,7 +91,7 @@ class CallChecks(ToolHooks):
                 assert stage.call({}).error_type != "bad_arguments"
 
     def test_arguments_of_another_type(self, workbench: Workbench) -> None:
-        """``bad_arguments`` for everything that the schema does not allow, one argument at a time."""
+        """Each value that the schema does not allow causes ``bad_arguments``."""
         with self.stage(workbench) as stage:
             for name, schema in stage.tool.spec.parameters["properties"].items():
                 for value in invalid_values(schema):
@@ -99,7 +99,7 @@ class CallChecks(ToolHooks):
                     assert (result.ok, result.error_type) == (False, "bad_arguments"), (name, value, result)
 
     def test_odd_text(self, workbench: Workbench) -> None:
-        """With arbitrary input, it works or refuses the call, but nothing breaks."""
+        """With arbitrary text, a call succeeds or is refused, but is never an ``internal_error``."""
         with self.stage(workbench, tool_timeout_sec=self.patience) as stage:
             for name, schema in stage.tool.spec.parameters["properties"].items():
                 if not _takes_text(schema):
@@ -110,7 +110,7 @@ class CallChecks(ToolHooks):
                     assert result.error_type != "internal_error", (name, text[:20], result)
 
     def test_no_time_left(self, workbench: Workbench) -> None:
-        """It returns soon, whether it could do its work or not."""
+        """A call without time left returns soon, with a result or with ``timeout``."""
         with self.stage(workbench, tool_timeout_sec=0.0) as stage:
             result = soon(lambda: stage.call(self.slow_arguments()), self.patience)
             assert result.ok or result.error_type == "timeout", result
@@ -122,7 +122,7 @@ class CallChecks(ToolHooks):
             assert result.ok or result.error_type == "timeout", result
 
     def test_interrupting_a_call(self, workbench: Workbench) -> None:
-        """If the attempt is ended, the call returns soon, without an exception of its own."""
+        """If the attempt is ended, the call returns soon, and raises nothing but the reason."""
         deadline = Deadline(10 * self.patience)
         with self.stage(workbench, deadline=deadline, tool_timeout_sec=10 * self.patience) as stage:
             began = threading.Event()
@@ -135,7 +135,7 @@ class CallChecks(ToolHooks):
                 assert "stop it" in str(stop)  # noqa: PT017 - both outcomes are valid
 
     def _comparable(self, result: ToolResult) -> dict[str, Any]:
-        """The comparable part of a result."""
+        """The parts of a result that must be equal."""
         fields = {key: value for key, value in result.fields.items() if key not in self.varying}
         return {"ok": result.ok, "error": result.error_type, "fields": fields}
 
@@ -144,7 +144,7 @@ class SpecChecks(ToolHooks):
     """Names, descriptions and schemas, as required by models and their servers."""
 
     def test_the_name(self) -> None:
-        """Letters, digits, ``_`` and ``-``, at most 64: accepted by every model server."""
+        """The name consists of at most 64 letters, digits, ``_`` and ``-``, which every model server accepts."""
         assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", self.make_tool().spec.name)
 
     def test_the_description(self) -> None:
@@ -154,7 +154,7 @@ class SpecChecks(ToolHooks):
         assert [name for name, each in spec.parameters["properties"].items() if not each.get("description")] == []
 
     def test_the_parameters(self) -> None:
-        """A serializable JSON Schema of an object; required properties exist."""
+        """The parameters are a serializable JSON Schema of an object; required properties exist."""
         parameters = json.loads(json.dumps(self.make_tool().spec.parameters))
         assert parameters["type"] == "object"
         assert set(parameters.get("required", ())) <= set(parameters["properties"])
@@ -174,7 +174,7 @@ class SpecChecks(ToolHooks):
         assert fits(self.good_arguments(), self.make_tool().spec.parameters)
 
     def test_the_spec_stays(self, workbench: Workbench) -> None:
-        """It is constant for all instances and after any calls: replays compare requests."""
+        """The spec is the same for all instances and after any call, since replays compare requests."""
         before = self.make_tool().spec
         with self.stage(workbench) as stage:
             stage.call(self.good_arguments())
@@ -198,17 +198,17 @@ class _Outside:
 
 
 class PathChecks(ToolHooks):
-    """The workspace and its surroundings."""
+    """Access to the workspace, and none to its surroundings."""
 
     def test_paths_that_lead_out(self, workbench: Workbench) -> None:
-        """Parent and absolute paths are refused: nothing is read or written there."""
+        """Paths out of the workspace are refused, and nothing outside is read or written."""
         with self.stage(workbench) as stage, _outside(stage) as outside:
             near = f"{outside.directory.name}/secret.txt"
             for path in (f"../{near}", f"x/../../{near}", str(outside.directory / "secret.txt"), f"./../{near}"):
                 self._is_refused(stage, path, outside)
 
     def test_links_that_lead_out(self, workbench: Workbench) -> None:
-        """Links made by a command in the sandbox are refused, to files and to directories."""
+        """Links to files and directories outside the workspace are refused, since commands can create them."""
         with self.stage(workbench) as stage, _outside(stage) as outside:
             (stage.workspace / "link.txt").symlink_to(outside.directory / "secret.txt")
             (stage.workspace / "linked").symlink_to(outside.directory)
@@ -216,7 +216,7 @@ class PathChecks(ToolHooks):
                 self._is_refused(stage, path, outside)
 
     def test_the_repository_of_the_workspace(self, workbench: Workbench) -> None:
-        """``.git`` is refused."""
+        """Paths in ``.git`` are refused."""
         with self.stage(workbench) as stage, _outside(stage) as outside:
             (stage.workspace / ".git").mkdir()
             (stage.workspace / ".git/config").write_text(outside.secret)
@@ -224,7 +224,7 @@ class PathChecks(ToolHooks):
             assert (stage.workspace / ".git/config").read_text() == outside.secret
 
     def test_special_files(self, workbench: Workbench) -> None:
-        """Named pipes never block, even when they are found during a search."""
+        """Named pipes never block a call, even if a search finds them."""
         with self.stage(workbench, tool_timeout_sec=self.patience / 2) as stage:
             os.mkfifo(stage.workspace / "pipe")
             for arguments in (self.good_arguments(), *self.with_path("pipe")):
@@ -253,7 +253,7 @@ class PathChecks(ToolHooks):
         assert result.error_type != "internal_error", result
 
     def test_results_are_bounded(self, workbench: Workbench) -> None:
-        """Huge files, endless lines, binary files, many files: a model reads every byte of a result."""
+        """Results for huge files, very long lines, binary files and many files are bounded."""
         with self.stage(workbench, files={**self.files, **LARGE}) as stage:
             for arguments in (self.good_arguments(), *self.greedy_arguments()):
                 result = soon(partial(stage.call, arguments), 3 * self.patience)

@@ -1,4 +1,4 @@
-"""The environment of tool checks: a tool in the harness's toolbox over a workspace, and the author's hooks."""
+"""Support for tool checks: a tool in the harness's toolbox over a workspace, and the author's hooks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGE: Files = {
     "binary.bin": bytes(range(256)) * 20_000,
     **{f"many/{'/'.join(['a-long-name-' * 20] * 4)}/{number:04}.txt": "text\n" for number in range(600)},
 }
-"""Files that are too large or too many to be shown."""
+"""Files that are too large or too numerous to be shown."""
 
 
 @attrs.frozen
@@ -35,7 +35,7 @@ class ToolStage:
     workspace: Path  #: its workspace on the host
 
     def call(self, arguments: Arguments) -> ToolResult:
-        """The result for an agent: errors are results, and a bug is ``internal_error``."""
+        """The result of a call for an agent: errors are results, and a bug is ``internal_error``."""
         name = self.tool.spec.name
         return self.toolbox.call_for("agent", Budget(), [name], ToolCall(tool=name, arguments=arguments))
 
@@ -50,7 +50,7 @@ class ToolHooks(WithWorkbench):
     """The hooks of a tool's author. ``make_tool`` and ``good_arguments`` are required."""
 
     patience: ClassVar[float] = 20.0
-    """Maximum seconds for immediate effects, even on a slow machine."""
+    """Maximum seconds that an immediate effect may take, even on a slow machine."""
     files: ClassVar[Files] = BROKEN
     """The files of the workspace."""
     path_arguments: ClassVar[Sequence[str]] = ()
@@ -58,7 +58,7 @@ class ToolHooks(WithWorkbench):
     varying: ClassVar[Sequence[str]] = ()
     """Fields of results that may differ between calls, such as durations."""
     result_cap: ClassVar[int] = 1 << 19
-    """Maximum bytes of JSON of a result, for any workspace."""
+    """Maximum size of a result as JSON in bytes, for any workspace."""
 
     @classmethod
     def make_tool(cls) -> Tool:
@@ -67,7 +67,7 @@ class ToolHooks(WithWorkbench):
 
     @classmethod
     def good_arguments(cls) -> Arguments:
-        """Arguments with which it must succeed on ``files``. For a tool that edits, they change a file."""
+        """Arguments with which a call must succeed on ``files`` and, if the tool edits, change a file."""
         raise NotImplementedError(f"{cls.__name__} must define arguments with which its tool succeeds")
 
     @classmethod
@@ -82,7 +82,7 @@ class ToolHooks(WithWorkbench):
 
     @classmethod
     def slow_arguments(cls) -> Arguments:
-        """Arguments with which it takes as long as possible, for minutes if it can."""
+        """Arguments with which a call takes as long as possible, preferably minutes."""
         return cls.good_arguments()
 
     @classmethod
