@@ -230,7 +230,7 @@ def test_programs_that_no_shell_finds_are_named_whole(new: Command, monkeypatch:
         ("core", "agentbench-core is already installed", "Choose another name"),
         ("agentbench-core", "agentbench-core is already installed", "Choose another name"),
         ("report_", "is not a valid plugin name", "Try: report"),
-        ("taken", "agentbench-taken exists already", "another directory: --into DIR"),
+        ("taken", "agentbench-taken already exists", "another directory: --into DIR"),
     ],
 )
 def test_names_that_will_not_do(new: Command, name: str, why: str, remedy: str) -> None:

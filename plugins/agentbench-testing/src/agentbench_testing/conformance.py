@@ -4,21 +4,21 @@
 |---|---|---|
 | sandbox | `SandboxConformance`, `IsolatedSandboxConformance` | `make_provider` |
 | model provider | `LLMConformance` | `answering` |
-| the same, with a server | `RemoteLLMConformance` | `serving` |
+| model provider with a server | `RemoteLLMConformance` | `serving` |
 | agent | `AgentConformance` | `make_agent` |
-| the same, with a model | `ModelAgentConformance` | `make_agent` |
-| the same, with a program | `WrappedAgentConformance` | `wrapping` |
-| the same, adversarial | `AdversaryConformance` | `make_agent` |
+| agent with a model | `ModelAgentConformance` | `make_agent` |
+| agent that wraps a program | `WrappedAgentConformance` | `wrapping` |
+| adversarial agent | `AdversaryConformance` | `make_agent` |
 | tool | `ToolConformance` | `make_tool`, `good_arguments` |
 | scorer | `ScorerConformance` | `make_scorer` |
 | reporter | `ReporterConformance` | `make_reporter` |
 | auditor | `AuditorConformance` | `make_auditor` |
 
 Checks of agents, tools, scorers and auditors run in the ``local`` sandbox. Set ``sandboxes = ("local", "docker")`` on
-the class to run them in each of these; the ids of the tests name the sandbox.
+the class to run them in both; the test ids contain the name of the sandbox.
 
-Other hooks for authors are on the class of hooks of each kind, in ``checks/``. The docstring of a check describes the
-requirement; each check is itself tested, on a double that is broken in exactly that respect.
+The hooks class of each kind, in ``checks/``, defines optional hooks. The docstring of a check describes the
+requirement; each check is itself tested on a double that violates only this requirement.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ class ModelAgentConformance(AgentModelChecks, AgentConformance):
 
 
 class WrappedAgentConformance(WrappedAgentChecks):
-    """Checks for an agent that starts a program which uses a model by itself.
+    """Checks for an agent that starts a program, which calls a model by itself.
 
-    No model is scripted here: shell commands replace the program. Its requests to a model are not visible, so the
-    checks of ``ModelAgentConformance`` do not apply.
+    There is no scripted model: shell commands replace the program. A real program's requests to its model are not
+    visible, so the checks of ``ModelAgentConformance`` do not apply.
     """
 
 

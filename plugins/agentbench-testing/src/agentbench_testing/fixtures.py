@@ -1,4 +1,4 @@
-"""Fixtures for tests of plugins: small tasks, and the command itself.
+"""Fixtures for tests of plugins: small tasks, and the ``agentbench`` command.
 
 Enable them in a ``conftest.py`` next to the tests::
 
@@ -104,9 +104,9 @@ class RunAgentbench(Protocol):
 
         Args:
             arguments: as typed.
-            cwd: its working directory; by default ``tmp_path``, where ``make_task`` writes tasks.
+            cwd: the command's working directory; by default ``tmp_path``, where ``make_task`` writes tasks.
             seconds: the command is killed after this time, and subprocess.TimeoutExpired is raised.
-            variables: additional environment variables. Its cache is under ``tmp_path``, and
+            variables: additional environment variables. The command's cache is under ``tmp_path``, and
                 ``AGENTBENCH_DISABLE_PLUGINS`` of this process has no effect on it.
         """
 

@@ -44,7 +44,7 @@ _LOADED_ANYWAY = ("agentbench_core.cli.main", "agentbench_core.plugin.discovery"
 def new_plugin(app: App, name: str, kind: str, into: Path) -> None:
     """Create a working plugin as a starting point: a distribution with code, tests, README and CI.
 
-    NAME is the name that users type, such as my-agent; the distribution is then agentbench-my-agent.
+    NAME is the name that users type, such as my-agent. The distribution is named agentbench-my-agent.
     """
     taken = {alias for component in app.registry.all(kind) for alias in component.names}
     made = write_plugin(into, name, kind, taken=taken)
@@ -71,7 +71,7 @@ def _steps(made: NewPlugin) -> Iterator[str]:
 
 
 def _with_slash(directory: Path) -> str:
-    """The path in a form that pip does not take as a distribution name."""
+    """The path in a form that pip does not mistake for a distribution name."""
     text = str(directory)
     return text if os.sep in text else f"./{text}"
 
@@ -87,7 +87,7 @@ def _program(name: str) -> str:
 
 
 def _some_task(root: Path, suite: str) -> Path | None:
-    """A task in the default suite or another suite."""
+    """A task, preferably in the default suite; ``None`` if there is no task."""
     results = sorted(root.glob("*/*/task.yaml"))
     usual = [path for path in results if path.parent.parent.name == suite]
     return next((path.parent for path in (*usual, *results)), None)
@@ -98,10 +98,10 @@ def _some_task(root: Path, suite: str) -> Path | None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @click.pass_obj
 def check_plugins(app: App, name: str | None, as_json: bool) -> int:
-    """Check the plugin NAME, or the plugin that contains the component or distribution NAME, or all plugins.
+    """Check all plugins, or those selected by NAME: a plugin, a distribution or a component.
 
-    Checks everything that needs no task: loading, registration, options, component methods and metadata. Use the
-    classes in agentbench_testing to check that components behave as required. Exit code: 1 if there is an error.
+    The checks need no task: loading, registration, options, component methods and metadata. Use the
+    classes in agentbench_testing to check that components behave as required. The exit code is 1 if there is an error.
     """
     checked = {
         plugin: [*check_plugin(plugin, app.plugins, _LOADED_ANYWAY), *_others(app, plugin)]

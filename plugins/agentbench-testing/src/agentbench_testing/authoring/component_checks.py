@@ -35,12 +35,12 @@ def ok(text: str) -> Finding:
 
 
 def advice(text: str, remedy: str = "") -> Finding:
-    """It works, but should be improved."""
+    """A warning: the component works, but should be improved."""
     return Finding(level="warning", text=text, remedy=remedy)
 
 
 def problem(text: str, remedy: str = "") -> Finding:
-    """It will fail for some users."""
+    """An error: the component fails for some users."""
     return Finding(level="error", text=text, remedy=remedy)
 
 
@@ -71,7 +71,7 @@ def _check_summary(component: Component, who: str) -> Iterator[Finding]:
         yield problem(f"{who} has no summary", "Add a short description: register(..., summary=...)")
     elif len(summary) > _LONGEST_SUMMARY or "\n" in summary:
         yield advice(
-            f"the summary of {who} does not fit on a line", f"Use fewer than {_LONGEST_SUMMARY} characters on one line."
+            f"the summary of {who} does not fit on a line", f"Use at most {_LONGEST_SUMMARY} characters on one line."
         )
 
 
@@ -111,7 +111,7 @@ def _frozen(options: type) -> bool:
         setattr(empty, name, None)
     except attrs.exceptions.FrozenInstanceError:
         return True
-    except Exception:  # noqa: BLE001 - a validator of a mutable class
+    except Exception:  # noqa: BLE001 - raised by a validator of a mutable class
         return False
     return False
 
@@ -178,7 +178,7 @@ def _misfit(method: Any, contract: Any) -> str:
         inspect.signature(method).bind(*positional, **named)
     except TypeError as error:
         return str(error)
-    except ValueError:  # not written in Python: unknown
+    except ValueError:  # not written in Python, so the signature is unknown
         return ""
     return ""
 

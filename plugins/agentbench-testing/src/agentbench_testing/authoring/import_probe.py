@@ -19,7 +19,7 @@ from typing import Any
 
 
 def probe(module: str, loaded_anyway: Iterable[str]) -> dict[str, Any]:
-    """Import ``module`` on top of the modules that every command has loaded.
+    """Import ``module`` after the modules that every command loads.
 
     Returns: ``seconds`` it took; ``modules``, the top-level names imported with it that belong neither to it, nor to
     the core, nor to Python; and ``changed``, descriptions of changed process state.

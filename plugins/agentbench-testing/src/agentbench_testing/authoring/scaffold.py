@@ -1,4 +1,4 @@
-"""The files of a new plugin: a complete distribution that can be installed, runs and passes its tests."""
+"""The files of a new plugin: a complete distribution that can be installed and run, and that passes its tests."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class KindTexts:
 
     summary: str
     run: str
-    """Flags of ``agentbench run-task`` that use it."""
+    """Flags of ``agentbench run-task`` that use the plugin."""
     needs: str = ""
-    """Another distribution of this project that it requires."""
+    """Another distribution of this project that the plugin requires."""
 
 
 PLUGIN_KINDS: Mapping[str, KindTexts] = {
@@ -89,12 +89,12 @@ class NewPlugin:
 
     @property
     def run(self) -> str:
-        """Flags of ``agentbench run-task`` that use it."""
+        """Flags of ``agentbench run-task`` that use the plugin."""
         return PLUGIN_KINDS[self.kind].run.format(name=self.names.component)
 
 
 def plugin_names(name: str) -> PluginNames:
-    """The names derived from a name typed by the user, with or without ``agentbench-``. Raises InputError."""
+    """The names derived from a user's name, with or without ``agentbench-``. Raises InputError if it is invalid."""
     component = _component(name)
     try:
         distribution = canonicalize_name(f"{_FAMILY}-{component}", validate=True)
@@ -130,7 +130,7 @@ def write_plugin(into: Path, name: str, kind: str, *, taken: Collection[str] = (
     _check_free(names, kind, taken)
     target = into / names.distribution
     if target.exists() or target.is_symlink():
-        raise InputError(f"{target} exists already", remedy="Choose another name, or another directory: --into DIR")
+        raise InputError(f"{target} already exists", remedy="Choose another name, or another directory: --into DIR")
     if not into.is_dir():
         raise InputError(f"directory not found: {into}", remedy=f"Create it: mkdir -p {into}")
     try:
@@ -151,7 +151,7 @@ def write_plugin(into: Path, name: str, kind: str, *, taken: Collection[str] = (
 
 
 def _check_free(names: PluginNames, kind: str, taken: Collection[str]) -> None:
-    """Raise InputError if one of these names exists in this environment."""
+    """Raise InputError if one of these names is already used in this environment."""
     if names.component in taken:
         raise InputError(
             f"a component {names.component!r} of kind {kind} already exists",

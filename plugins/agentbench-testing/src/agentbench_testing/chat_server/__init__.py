@@ -6,8 +6,8 @@
         ...  # a client at server.base_url
     assert len(server.chat_requests) == 2
 
-Requests and faults are real HTTP over a real socket: see :class:`Reply`. Nothing leaves this machine, and only the
-standard library is imported.
+Requests, replies and faults are real HTTP over a real socket; see :class:`Reply`. Nothing leaves this machine, and only
+the standard library is imported.
 """
 
 from agentbench_testing.chat_server.catalogue import DEFAULT_MODEL, KEY, model

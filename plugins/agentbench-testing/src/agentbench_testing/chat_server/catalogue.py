@@ -22,7 +22,7 @@ def model(
     supported_parameters: Iterable[str] = ("tools", "tool_choice", "max_tokens", "temperature", "top_p"),
     **more: Any,
 ) -> dict[str, Any]:
-    """One entry of ``GET /models``; ``more`` are additional or replaced fields."""
+    """One entry of ``GET /models``; ``more`` adds or replaces fields."""
     prices = {"prompt": usd_per_million_input, "completion": usd_per_million_output}
     pricing = {kind: _plain(Decimal(str(price)) / 1_000_000) for kind, price in prices.items()}
     return {
@@ -44,7 +44,7 @@ def model(
 
 
 def _plain(price: Decimal) -> str:
-    """Without an exponent, like OpenRouter's prices."""
+    """The price without an exponent, as in OpenRouter's model list."""
     return f"{price:f}"
 
 
@@ -65,7 +65,7 @@ def tokens_of(value: object) -> int:
 
 
 def counted(request: Mapping[str, Any], body: Mapping[str, Any], pricing: Mapping[str, Any]) -> dict[str, Any]:
-    """The usage block of a response: the tokens of a request and response, at these prices per token."""
+    """The usage block of a response: the tokens of a request and response, and their cost at these prices per token."""
     choices = body.get("choices")
     message = choices[0].get("message") if isinstance(choices, list) and choices else None
     prompt = tokens_of([request.get("messages"), request.get("tools")])

@@ -14,7 +14,7 @@ from agentbench_testing.chat_server.replies import Reply
 from agentbench_testing.chat_server.sending import GoneError, send
 
 _PATIENCE_SEC = 5.0
-"""How long connections may take to end when the server closes."""
+"""Maximum seconds to wait for connections to end when the server closes."""
 _LOOK_EVERY_SEC = 0.05
 
 
@@ -28,7 +28,7 @@ class Arrival:
     """Names are lowercase."""
     body: bytes
     connection: int
-    """Numbered from 1."""
+    """The number of the connection, from 1."""
 
 
 class Listener:

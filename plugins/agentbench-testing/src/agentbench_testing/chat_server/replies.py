@@ -18,7 +18,7 @@ class Reply:
     """One HTTP response, and its transport faults. Times are in seconds.
 
     ``hang``, ``reset`` and ``close`` happen after ``sent`` bytes of the response, including the header; by default
-    before any. These faults, and ``truncate``, end the connection.
+    before any byte. These faults, and ``truncate``, end the connection.
     """
 
     status: int = 200
@@ -29,22 +29,22 @@ class Reply:
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     filled: bool = False
-    """The server fills in missing fields: the id, ids of tool calls, and usage."""
+    """Whether the server fills in missing fields: the id, the model, ids of tool calls, and usage."""
 
     delay: float = 0.0
     """Delay before anything is sent."""
     padding: int = 0
-    """Bytes of whitespace before the body, as gateways send to keep a connection alive."""
+    """Number of whitespace bytes before the body, like the keep-alive whitespace that some gateways send."""
     drip: float = 0.0
     """Delay between pieces of the body; 0 sends everything at once."""
     drip_headers: bool = False
     """Also send the header in pieces."""
     piece: int = 1
-    """Bytes per piece."""
+    """Number of bytes per piece."""
     chunked: bool = False
     """Use chunked encoding instead of a length: one chunk, or one per piece."""
     truncate: int = 0
-    """Bytes that are announced by the length and never sent."""
+    """Number of bytes that the length announces but that are never sent."""
     hang: bool = False
     """Stop sending and keep the connection open, until the client or the server ends it."""
     reset: bool = False
@@ -52,7 +52,7 @@ class Reply:
     close: bool = False
     """Close the connection."""
     sent: int = 0
-    """Bytes of the response that are sent before hang, reset or close."""
+    """Number of bytes of the response that are sent before ``hang``, ``reset`` or ``close``."""
     last: bool = False
     """Close the connection after this response without announcing it."""
 
@@ -95,12 +95,12 @@ def answer(
     Args:
         text: the message's content.
         tool_calls: see :func:`call`.
-        usage: ``COUNTED``, ``ABSENT``, null, or a literal block.
+        usage: ``COUNTED``, ``ABSENT``, ``None`` (sent as null), or a literal block.
         finish: ``finish_reason``; ``ABSENT`` selects ``tool_calls`` or ``stop``.
-        provider: the upstream provider; null omits the field.
+        provider: the upstream provider; ``None`` omits the field.
         model: ``ABSENT`` uses the requested model.
         reasoning: the message's ``reasoning``.
-        reasoning_details: to be echoed by the client.
+        reasoning_details: the message's ``reasoning_details``, which the client must send back.
         refusal: the message's ``refusal``.
         **faults: fields of :class:`Reply`.
     """
@@ -161,7 +161,7 @@ def error(
         type_place: whether ``error_type`` is in the metadata or next to the message.
         metadata: for example ``provider_name``, ``raw``, ``headers``.
         availability: for example ``{"retryable": True, "retry_after": 2}``.
-        http_status: of the response, if different: 200 after an upstream provider was called.
+        http_status: the HTTP status, if different, such as 200 after an upstream provider was called.
         place: at the top of the body, or in ``choices[0]`` (with status 200).
         partial: text generated before the error, in ``choices[0]``.
         around: additional fields of the body, such as ``{"choices": []}`` or ``{"usage": {...}}``.

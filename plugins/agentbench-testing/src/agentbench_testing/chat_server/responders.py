@@ -44,7 +44,7 @@ def after(seconds: float, then: Reply | Responder) -> Responder:
 def failing_from(responder: Responder, first: int, reply: Reply, *, until: int | None = None) -> Responder:
     """A temporary fault: calls ``first`` to ``until`` get ``reply``.
 
-    Both are inclusive, and calls are numbered from 1 in order of arrival. ``None`` means no end.
+    Both are inclusive, and calls are numbered from 1 in order of arrival. With ``until=None``, the fault does not end.
     """
     calls = itertools.count(1)
     lock = threading.Lock()

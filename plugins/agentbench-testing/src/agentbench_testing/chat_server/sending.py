@@ -19,7 +19,7 @@ class GoneError(Exception):
 
 
 def send(reply: Reply, connection: socket.socket, pause: Callable[[float], None]) -> None:
-    """Send a reply. ``pause`` waits that many seconds, or raises GoneError if the server is closing.
+    """Send a reply. ``pause`` waits for a number of seconds, or raises GoneError if the server is closing.
 
     Raises:
         GoneError: the reply ends the connection.

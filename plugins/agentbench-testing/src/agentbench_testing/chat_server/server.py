@@ -27,7 +27,7 @@ class Seen:
     """From 1, in order of arrival."""
     method: str
     path: str
-    """Relative to the base URL, such as ``/chat/completions``; with its query."""
+    """Relative to the base URL, such as ``/chat/completions``; including the query."""
     headers: Mapping[str, str]
     """Names are lowercase."""
     body: Any
@@ -35,7 +35,7 @@ class Seen:
     raw: bytes
     """The raw body."""
     at: float
-    """``time.monotonic()`` after it was read."""
+    """``time.monotonic()`` after the request was read."""
     connection: int
     """The number of its connection, from 1."""
 
@@ -72,8 +72,8 @@ class LoopbackServer:
             models: entries of ``/models`` (see :func:`.model`), or just names; ``None``: 404, as on some servers.
             key: the response of ``/key``; ``None``: 404, as on all servers but OpenRouter.
             require_key: the only accepted key; all others get a 401.
-            generations: whether ``/generation?id=`` returns earlier responses.
-            port: 0 selects a free one.
+            generations: whether ``/generation?id=`` returns the cost and tokens of an earlier response.
+            port: 0 selects a free port.
         """
         self.responder = responder
         self._models = None if models is None else [model(m) if isinstance(m, str) else dict(m) for m in models]
@@ -125,7 +125,7 @@ class LoopbackServer:
             raise self._problem
 
     def _reply_to(self, arrival: Arrival) -> Reply:
-        """The reply, which is recorded in the lists and in the total cost."""
+        """Record a request, and return the reply to it."""
         seen = self._enter(arrival)
         if self._require_key is not None and seen.headers.get("authorization") != f"Bearer {self._require_key}":
             return _NO_KEY

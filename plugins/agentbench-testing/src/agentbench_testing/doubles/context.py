@@ -1,4 +1,4 @@
-"""The context of an agent under test: every call is answered and recorded."""
+"""The context of an agent under test, which records every call."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ T = TypeVar("T")
 class ScriptedModel:
     """Implements ``Model`` with a script: the model of an agent, without a provider.
 
-    Responses are paid from ``budget``. If ``facts`` contain a window, a longer request overflows it, at four bytes per
-    token, and uses no response of the script.
+    Responses are charged to ``budget``. If ``facts`` contain a context window, a longer request, at four bytes per
+    token, gets ``context_overflow`` and uses no response of the script.
     """
 
     def __init__(
@@ -82,18 +82,18 @@ class ScriptedModel:
         return answer
 
     def paid_from(self, budget: Budget) -> ScriptedModel:
-        """The same for a sub-agent."""
+        """The same model, charged to another budget."""
         return ScriptedModel(self.script, facts=self._facts, budget=budget, deadline=self._deadline)
 
 
 class RecordedEvents:
-    """An event log that records."""
+    """An event log that records events in memory."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []  #: the events so far
 
     def emit(self, event: Event, *, durable: bool = False) -> None:
-        """Record one event; ``durable`` is for logs on a disk."""
+        """Record one event; ``durable`` has no effect."""
         self.events.append(event)
 
 
@@ -106,10 +106,10 @@ class RecordedCall:
 
 
 class Trace:
-    """All calls of an attempt, including sub-agents. ``on_call`` gets the number of each call before it starts."""
+    """All calls of an attempt and its sub-agents. ``on_call`` gets the number of each call before it starts."""
 
     def __init__(self, deadline: Deadline, on_call: Callable[[int], None]) -> None:
-        self.exchanged: list[RecordedCall] = []  #: every call that has ended, in order of their ends
+        self.exchanged: list[RecordedCall] = []  #: every call that has ended, in this order
         self.begun = 0  #: number of calls that have started
         self.end: AttemptStop | LLMError | None = None
         """The reason that ended the attempt, as first raised in the agent."""
@@ -121,12 +121,12 @@ class Trace:
 
     @property
     def tool_calls(self) -> Sequence[ToolCall]:
-        """Tool calls, in order of their ends."""
+        """Tool calls, in the order in which they ended."""
         return [call.request for call in self.exchanged if isinstance(call.request, ToolCall)]
 
     @property
     def requests(self) -> Sequence[Request]:
-        """Model calls, in order of their ends."""
+        """Model calls, in the order in which they ended."""
         return [call.request for call in self.exchanged if isinstance(call.request, Request)]
 
     def follow(self, request: ToolCall | Request, make: Callable[[], T]) -> T:
@@ -151,7 +151,7 @@ class Trace:
         return got
 
     def _final(self, error: AttemptStop | LLMError) -> bool:
-        """Whether it ends the attempt, unlike the end of a sub-agent's share or of a deadline created by the agent."""
+        """Whether an error ends the attempt, and not only a sub-agent's share or a deadline created by the agent."""
         if isinstance(error, BudgetExceeded):
             return getattr(error.budget, "parent", None) is None
         return self._deadline.expired if isinstance(error, DeadlineExceeded) else True
@@ -176,7 +176,7 @@ class TracedTools:
 
 @attrs.frozen
 class TracedModel:
-    """Implements ``Model`` with a scripted one."""
+    """Implements ``Model`` by delegation to a scripted model."""
 
     inner: ScriptedModel
     trace: Trace
@@ -192,7 +192,7 @@ class TracedModel:
 
 
 def traced(context: AttemptContext, model: ScriptedModel | None, trace: Trace) -> AttemptContext:
-    """A context whose calls are recorded, including sub-agents, with a model that is paid from its budget."""
+    """A context whose calls and sub-agents' calls are recorded, and whose model is charged to its budget."""
 
     def delegate(mandate: SubAgentRequest) -> AttemptContext:
         return traced(context.delegate(mandate), model, trace)
@@ -211,9 +211,9 @@ class ContextDouble:
 
     context: AttemptContext  #: the context for the agent
     workspace: Path
-    """The path on this machine."""
+    """The path of the workspace on this machine."""
     sandbox: Sandbox
-    """The sandbox used by the tools: commands run here are not steps."""
+    """The sandbox that the tools use. Commands that a test runs in it are not steps."""
     trace: Trace  #: all calls of tools and of the model
     recorded: RecordedEvents  #: the event log
     model: ScriptedModel | None  #: the scripted model; `None` if there is none
@@ -222,7 +222,7 @@ class ContextDouble:
 
     @property
     def budget(self) -> Budget:
-        """The attempt's own."""
+        """The attempt's budget."""
         return self.context.budget
 
     @property
@@ -241,7 +241,7 @@ class ContextDouble:
         return self.requests[-1].messages if self.requests else ()
 
     def end(self, reason: AttemptStop) -> None:
-        """End the attempt now, as the reason implies: its budget is used up, or its time is over."""
+        """End the attempt now: its budget if the reason is BudgetExceeded, and otherwise its deadline."""
         if isinstance(reason, BudgetExceeded):
             self.budget.end(reason)
         else:

@@ -42,7 +42,7 @@ def calls(*wanted: ToolCall, text: str = "", **more: Any) -> Completion:
 
 
 def tokens_of(request: Request) -> int:
-    """Tokens that a scripted model counts for a request: one for four bytes."""
+    """Number of tokens that a scripted model counts for a request: one for every four bytes."""
     read = sum(message.size for message in request.messages) + sum(tool.size for tool in request.tools)
     return read // _BYTES_PER_TOKEN
 
@@ -50,7 +50,7 @@ def tokens_of(request: Request) -> int:
 class Script:
     """Responses in order for any caller, or one function for all requests. Thread-safe.
 
-    Missing parts of a response are filled in: ids of calls, usage, the model. Records the requests.
+    Missing parts of a response are filled in: ids of calls, usage, the model. Requests are recorded.
     """
 
     def __init__(self, answers: Iterable[Answer] | Callable[[Request], Any]) -> None:
@@ -60,7 +60,7 @@ class Script:
         self._lock = threading.Lock()
 
     def answer(self, request: Request) -> Completion:
-        """The next response. Raises a scripted exception, and LLMError if none is left."""
+        """Return the next response, or raise it if it is an exception. Raises LLMError if no response is left."""
         with self._lock:
             self.requests.append(request)
             number = len(self.requests)
@@ -115,7 +115,7 @@ class ScriptedLLM:
         return self.facts
 
     def complete(self, request: Request, call: LLMCall) -> Completion:
-        """The script's next response; a scripted LLMError is one failed exchange without cost."""
+        """The script's next response; an LLMError is reported as one failed exchange at no cost."""
         if self.closed:
             raise LLMError("the scripted model is closed")
         call.deadline.check()
@@ -137,11 +137,11 @@ class Told:
     what: Literal["failed", "again", "waiting"]  #: the method that was called
     exchange: FailedExchange | None = None  #: the failed exchange
     seconds: float = 0.0  #: reported wait in seconds
-    at: float = attrs.field(factory=time.monotonic)  #: monotonic clock, in seconds
+    at: float = attrs.field(factory=time.monotonic)  #: time of the report, by the monotonic clock
 
 
 class CallDouble:
-    """Implements ``LLMCall``: records reports of the provider, and gives back time like the harness.
+    """Implements ``LLMCall``: records the provider's reports, and adds waits to the deadline like the harness.
 
     ``listen`` is called with each report, in the provider's thread. ``exchanges`` is the maximum number of exchanges of
     the call; ``start_exchange`` raises ``refusal`` for more.

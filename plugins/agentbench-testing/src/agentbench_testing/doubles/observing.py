@@ -1,4 +1,4 @@
-"""Observing and waiting for trees on the host, threads, processes, and time."""
+"""Observe files on the host, threads and processes, and control time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def contents(tree: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def text_of(path: Path) -> str | None:
-    """The content of a file; empty if it does not exist."""
+    """The content of a file; ``None`` if it does not exist."""
     return path.read_text() if path.is_file() else None
 
 
@@ -44,7 +44,7 @@ def refused(error_type: str) -> Iterator[None]:
 
 
 def same(actual: bytes, expected: bytes) -> bool:
-    """Compare values so long that pytest would spend hours on their difference."""
+    """Compare values that are so long that pytest would take hours to show their difference."""
     return actual == expected
 
 
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 def in_thread(call: Callable[[], T]) -> Future[T]:
-    """The future result or exception of ``call``. The thread ends with the process at the latest."""
+    """Run ``call`` in a daemon thread, and return the future of its result."""
     future: Future[T] = Future()
 
     def work() -> None:
@@ -66,14 +66,14 @@ def in_thread(call: Callable[[], T]) -> Future[T]:
 
 
 def done_soon(future: Future[T], patience: float) -> T:
-    """The result of work in progress; AssertionError if that takes longer than ``patience`` seconds."""
+    """Return the result of a future. Raises AssertionError if it takes longer than ``patience`` seconds."""
     wait_for([future], timeout=patience)
     assert future.done(), f"it did not return within {patience:g} s"
     return future.result()
 
 
 def soon(call: Callable[[], T], patience: float) -> T:
-    """The result of ``call``; AssertionError if that takes longer than ``patience`` seconds."""
+    """Return the result of ``call``. Raises AssertionError if it takes longer than ``patience`` seconds."""
     return done_soon(in_thread(call), patience)
 
 
@@ -98,7 +98,7 @@ SILENCE = 0.5
 
 
 class Pulse:
-    """A process that beats. ``script``, which contains no quotes, is run by ``sh`` in the workspace."""
+    """A process that regularly appends to a file. ``sh`` runs ``script``, which has no quotes, in the workspace."""
 
     def __init__(self, workspace: Path, patience: float) -> None:
         self._patience = patience
@@ -115,7 +115,7 @@ class Pulse:
         return 0
 
     def lives(self) -> bool:
-        """Whether it beats again within the patience."""
+        """Whether the process beats again within ``patience`` seconds."""
         before = self.beats()
         give_up_at = time.monotonic() + self._patience
         while self.beats() == before and time.monotonic() < give_up_at:
@@ -123,7 +123,7 @@ class Pulse:
         return self.beats() > before
 
     def has_died(self) -> bool:
-        """Whether it has beaten and then stopped."""
+        """Whether the process has beaten, and then stopped."""
         before = self.beats()
         time.sleep(SILENCE)
         return 0 < before == self.beats()
@@ -149,7 +149,7 @@ class Pulse:
             watcher.join()
 
     def stop(self) -> None:
-        """Let it end by itself."""
+        """Make the process end by itself."""
         with contextlib.suppress(OSError):  # the workspace is removed, or read-only
             self._stop.touch()
 
@@ -172,8 +172,8 @@ class FakeClock:
         clock.advance(59.0)
         assert deadline.remaining() == 1.0
 
-    ``Deadline(..., clock=clock)`` and ``make_context(..., clock=clock)`` take it. Commands in a sandbox take real time,
-    which does not advance it; but a running one ends when the clock is advanced past its deadline.
+    Pass it to ``Deadline`` or ``make_context`` as ``clock``. Commands in a sandbox take real time, which does not
+    advance the clock, but a running command ends when the clock is advanced past its deadline.
     """
 
     def __init__(self) -> None:
@@ -186,7 +186,7 @@ class FakeClock:
             return self._now
 
     def advance(self, seconds: float) -> None:
-        """Advance time. Raises ValueError for negative times, since a monotonic clock never runs backwards."""
+        """Advance time. Raises ValueError if ``seconds`` is negative, since a monotonic clock never runs backwards."""
         if not seconds >= 0:
             raise ValueError(f"time cannot advance by {seconds} seconds")
         with self._lock:
@@ -199,7 +199,7 @@ class FakeClock:
 
 @attrs.define
 class RecordingLog:
-    """A setup log that records."""
+    """A setup log that records commands and their results."""
 
     commands: list[str] = attrs.field(factory=list)
     """Started commands."""
@@ -208,11 +208,11 @@ class RecordingLog:
     on_start: Callable[[], None] = attrs.field(default=lambda: None)  #: called when a command starts
 
     def started(self, command: str) -> None:
-        """A command starts."""
+        """Record the start of a command."""
         self.commands.append(command)
         self.on_start()
 
     def finished(self, command: str, result: ExecResult) -> None:
-        """A command has ended."""
+        """Record the end of a command."""
         self.finished_commands.append(command)
         self.results.append(result)

@@ -29,7 +29,7 @@ from agentbench_core.values.failures import UNSCORED, FailureReason, Outcome
 from agentbench_core.values.record import SCHEMA, AttemptRecord, AttemptUsage, RunManifest
 
 Ending = bool | FailureReason | None
-"""How an attempt ended: passed, ``TESTS_FAILED``, another reason; ``None``: planned, without a record."""
+"""How an attempt ended: passed, failed with ``TESTS_FAILED`` or this reason; ``None``: it has no record."""
 _OUTCOMES = {reason: outcome for outcome, reason in UNSCORED.items()} | {
     FailureReason.TIMEOUT: Outcome.TIMED_OUT,
     FailureReason.AGENT_GAVE_UP: Outcome.GAVE_UP,
@@ -38,7 +38,7 @@ _OUTCOMES = {reason: outcome for outcome, reason in UNSCORED.items()} | {
 }
 _WHEN = "2026-01-02T03:04:05+00:00"
 _AT = "2026-01-02T03:04:05.000Z"
-"""The same, as in events."""
+"""The same time in the format of events."""
 
 
 def write_run(
@@ -56,12 +56,12 @@ def write_run(
     """Write a run directory in the harness's format, and open it.
 
     Args:
-        directory: its path; it is created. The id of the run is ``run-`` and its name.
-        endings: how the attempts ended, by task id; several of one task are its repeats, from the first.
+        directory: the path of the run directory, which is created. The run id is ``run-`` and the directory's name.
+        endings: how the attempts ended, by task id; a sequence contains one value for each repeat.
         run: fields of ``run.json`` to override.
-        digests: digests of tasks; the default follows from the id.
-        quarantined: reasons of quarantined tasks, by id.
-        tried_before: tasks whose first attempt was retried, with its first outcome, at no cost.
+        digests: digests of tasks, by id; the default is derived from the id.
+        quarantined: reasons for which tasks are quarantined, by id.
+        tried_before: failure reasons of first attempts that were retried, by task id; these attempts have no usage.
         record: changes a record before it is written.
         events: events of an attempt, between its start and its end; by default one model call.
         files: files in the directory of an attempt, by path.
@@ -97,10 +97,10 @@ class Given:
     """The input of one report."""
 
     run: RunView
-    """Reads the run directory on demand, so only while it exists."""
+    """Reads the run directory on demand, and therefore only works while the directory exists."""
     into: Path  #: directory for the files
     records: tuple[AttemptRecord, ...]
-    """``run.records()`` as they were then."""
+    """The records at the time of the report."""
 
 
 class RecordingReporter:

@@ -1,7 +1,7 @@
 """Doubles of a sandbox: they delegate to a real one, except for methods that a subclass overrides.
 
-Each check of this kit is tested on a double that is broken in exactly that respect. Plugin authors may use them for
-faults that are hard to get from a real engine. One class is enough: :meth:`ProviderDouble.around` creates the others.
+Each check of this kit is tested on a double that violates only its requirement. Plugin authors may use them for
+faults that are hard to provoke in a real engine. One class is enough: :meth:`ProviderDouble.around` creates the others.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SandboxDouble:
         return self.call(Call(command=command, deadline=deadline, env=env, cwd=cwd))
 
     def call(self, call: Call) -> ExecResult:
-        """The same with its arguments in one value, which is easier to override."""
+        """Run a command: like ``exec``, but with one argument, which is easier to override."""
         return self.inner.exec(call.command, deadline=call.deadline, env=call.env, cwd=call.cwd)
 
     def read_file(self, path: str, *, limit: int) -> bytes:
@@ -76,7 +76,7 @@ class SandboxDouble:
 
 
 class EnvironmentDouble:
-    """Implements ``Environment`` by delegation to one prepared from ``spec`` and ``pristine``."""
+    """Implements ``Environment`` by delegation to an environment prepared from ``spec`` and ``pristine``."""
 
     def __init__(self, inner: Environment, spec: EnvironmentSpec, pristine: Path, owner: ProviderDouble) -> None:
         self.inner = inner  #: the real environment
@@ -123,7 +123,7 @@ class ProviderDouble:
 
     @staticmethod
     def around(double: type[SandboxDouble | EnvironmentDouble | ProviderDouble]) -> type[ProviderDouble]:
-        """A provider of such doubles."""
+        """The provider class whose sandboxes or environments are such doubles."""
         if issubclass(double, ProviderDouble):
             return double
         kind = "sandbox_type" if issubclass(double, SandboxDouble) else "environment_type"
@@ -158,7 +158,7 @@ def changed(name: str, change: Callable[[ExecResult], ExecResult]) -> type[Sandb
 
 
 def changed_once(name: str, change: Callable[[ExecResult], ExecResult]) -> type[EnvironmentDouble]:
-    """The same for ``run_once``."""
+    """A double whose ``run_once`` runs commands normally and changes their results."""
 
     def run_once(self: EnvironmentDouble, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         return change(EnvironmentDouble.run_once(self, command, workspace, deadline))
@@ -167,7 +167,7 @@ def changed_once(name: str, change: Callable[[ExecResult], ExecResult]) -> type[
 
 
 def answers(name: str, results: Mapping[str, ExecResult]) -> type[SandboxDouble]:
-    """A double that does not run commands containing one of these words, but returns a given result."""
+    """A double that returns a given result for commands that contain one of these words, without running them."""
 
     def call(self: SandboxDouble, call: Call) -> ExecResult:
         known = next((result for words, result in results.items() if words in call.text), None)

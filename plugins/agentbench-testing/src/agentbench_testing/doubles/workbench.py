@@ -84,8 +84,8 @@ def builtin_tools() -> Sequence[Tool]:
 class Workbench:
     """A sandbox provider, and environments made of files, all under ``directory``. Close it at the end.
 
-    ``sandbox`` is the name of a registered sandbox, used with its default options. Raises UnknownNameError, and
-    UnavailableError if it cannot work here.
+    ``sandbox`` is the name of a registered sandbox, used with its default options. Raises UnknownNameError
+    if there is no such sandbox, and UnavailableError if it does not work on this machine.
     """
 
     def __init__(self, directory: Path, sandbox: str = "local") -> None:
@@ -249,12 +249,12 @@ def make_context(
 
     Args:
         answers: responses of the model, in order (text, calls, completions, exceptions, functions of the request), or
-            one function that returns them all; without them there is no model.
+            one function that returns them all; if omitted, there is no model.
         settings: ``files`` of the workspace (by default a program with one bug), the ``failing_command``, the
             ``instruction``, the ``tools`` (by default the five of the core), ``facts`` of the model, ``max_steps``,
-            ``max_tokens``, ``max_cost_usd``, ``seconds`` and their ``clock`` (such as a :class:`FakeClock`),
-            ``tool_timeout_sec``, the oracle's ``script``, and ``on_call(double, number)``, called before every
-            call.
+            ``max_tokens``, ``max_cost_usd``, the time limit ``seconds`` and its ``clock`` (such as a
+            :class:`FakeClock`), ``tool_timeout_sec``, the oracle's ``script``, and ``on_call(double, number)``, called
+            before every call.
     """
     with open_workbench() as workbench, workbench.context(answers, **settings) as double:
         yield double
