@@ -9,11 +9,11 @@ from agentbench_mechanic.guessing import Guess, next_guess, patched, paths_of
 from agentbench_mechanic.transcript import Reply, Transcript
 
 _WITH_CHANGES = re.compile(r"^With (?:these changes,|them) `", re.MULTILINE)
-"""Prompt versions v2 and v1."""
+"""Matches prompt versions v2 and v1."""
 
 
 def explore(transcript: Transcript, max_files: int) -> Reply | None:
-    """List the files, then read the relevant ones; ``None`` when enough was read."""
+    """List the files, then read the relevant ones; ``None`` when enough files were read."""
     if "list_files" in transcript.tools and not transcript.calls_of("list_files"):
         return Reply.call("Listing the files.", "list_files", {"glob": "**/*.py"})
     requested = [one.argument("path") for one in transcript.calls_of("read_file")]

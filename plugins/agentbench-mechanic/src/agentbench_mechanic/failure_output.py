@@ -20,13 +20,13 @@ DEFAULT_COMMAND = "python -m pytest -q"
 
 
 def command_in(text: str) -> str:
-    """The failing command that a text names."""
+    """The failing command that a text names, or a default."""
     match = _COMMAND.search(text)
     return (match[1] or match[2]) if match else DEFAULT_COMMAND
 
 
 def locations_in(output: str) -> list[tuple[str, int]]:
-    """Paths and lines of tracebacks, the last first."""
+    """Paths and line numbers in tracebacks, last first."""
     matches = [(match.start(), match[1], int(match[2])) for pattern in _LOCATIONS for match in pattern.finditer(output)]
     return list(dict.fromkeys((_relative(path), line) for _, path, line in sorted(matches, reverse=True)))
 
@@ -48,7 +48,7 @@ def source_paths_in(text: str) -> list[str]:
 
 
 def diffs_in(text: str) -> list[str]:
-    """Unified diffs of one file each in a text, in order."""
+    """The unified diffs in a text, in order. Each changes one file."""
     return [match[0] for match in _DIFF.finditer(text)]
 
 

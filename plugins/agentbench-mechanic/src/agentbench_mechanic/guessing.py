@@ -36,7 +36,7 @@ class Guess:
 
 
 def ideas(sources: Mapping[str, str], output: str) -> list[Idea]:
-    """Possible repairs, the most promising first; ``output`` is that of the failing command."""
+    """Possible repairs, the most promising first; ``output`` is the failing command's output."""
     named = {location: 1.0 - rank * 0.05 for rank, location in enumerate(locations_in(output)[:15])}
     result: list[Idea] = []
     for path in sorted(sources):
@@ -61,7 +61,7 @@ def next_guess(
         read: current sources: path -> text.
         applied: unified diffs of one file each that were applied to them, in order.
         refused: unified diffs that could not be applied.
-        output: output of the failing command before them.
+        output: output of the failing command before these changes.
         keep: keep the applied changes, which fixed some failures, and fix only code smells in addition.
     """
     if keep:

@@ -1,8 +1,8 @@
 """Repairs programs by rules, for runs without a model.
 
-A pure function from a request to a response. Its only input is the conversation, and it works like a model: run the
-tests, try changes on a copy in the sandbox, and send the one that helps as a diff. It does not read task files, and it
-fixes common mistakes (see the modules of ``repair``). That it passes a task shows that the harness works; it does not
+The mechanic is a pure function from a request to a response. Like a model, it sees only the conversation: it runs the
+tests, tries changes on a copy in the sandbox, and sends the one that helps as a diff. It does not read task files. It
+fixes only common mistakes; see the modules of ``repair``. If it passes a task, the harness works, but that does not
 measure agents.
 """
 
@@ -19,7 +19,7 @@ from agentbench_mechanic.transcript import Exchange, Reply, Transcript
 from agentbench_mechanic.upload import search_command, upload_commands
 
 _SECONDS = 40.0
-"""Seconds for one search: tools may run for two minutes, and attempts for five."""
+"""Maximum seconds of one search, which must fit into the time limits of tools and attempts."""
 _MAX_FRUITLESS = 2
 """Number of searches without a result after which it gives up."""
 _MAX_PARTS = 12
@@ -56,7 +56,7 @@ def _call_unknown_tool(transcript: Transcript) -> Reply:
 
 
 def _cannot_search(transcript: Transcript) -> bool:
-    """Whether a search in the sandbox is not possible: the upload is too large, or the search did not start."""
+    """Whether a search in the sandbox is impossible: the upload is too large, or the search did not start."""
     searches = [one for one in transcript.calls_of("run") if _SEARCH in one.argument("command")]
     started = any("repair: " in one.result for one in searches)
     return len(upload_commands(transcript.max_tokens)) > _MAX_PARTS or (bool(searches) and not started)

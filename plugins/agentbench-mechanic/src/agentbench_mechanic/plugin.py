@@ -14,7 +14,7 @@ AGENTBENCH_API = 1
 
 @hookimpl
 def agentbench_register_llms(register: Register[LLM]) -> None:
-    """The ``mechanic`` llm."""
+    """Register the ``mechanic`` llm."""
     register(
         "mechanic",
         mechanic,

@@ -35,7 +35,7 @@ class Mechanic:
     answer: Callable[[Request], Completion] = answer_to
 
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:
-        """No cost and no context limit; warns that results do not measure agents."""
+        """Report no cost and no context limit, and warn that results do not measure agents."""
         if expected.request.model != MODEL:
             raise InputError(
                 f"the 'mechanic' llm has only the model {MODEL!r}, not {expected.request.model!r}",

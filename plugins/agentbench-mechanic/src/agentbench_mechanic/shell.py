@@ -29,7 +29,7 @@ _END = re.compile(r"`(echo [A-Z_]+)`")
 
 
 def has_only_a_shell(transcript: Transcript) -> bool:
-    """Whether the only offered tool is a shell. Then the agent does not rerun the failing command."""
+    """Whether the only offered tool is a shell. In that case, the agent does not rerun the failing command."""
     return list(transcript.tools) == [_SHELL] and "command" in transcript.properties(_SHELL)
 
 
@@ -86,7 +86,7 @@ def _exchange(one: Exchange, failing: str) -> Exchange:
 
 
 def _observation(result: str) -> tuple[int | None, str, bool]:
-    """Exit code, output, and whether the output is complete; no code if the command did not finish."""
+    """Exit code, output, and whether the output is complete; the code is ``None`` if the command did not finish."""
     try:
         observation = json.loads(result)
     except (ValueError, RecursionError):

@@ -30,7 +30,7 @@ _BEFORE_AND_NOW = re.compile(
     r"(?:Output before the last change|Before the last change it printed):(.*)\n(?:Output now|Now it prints):(.*)",
     re.DOTALL,
 )
-"""Prompt versions v2 and v1."""
+"""Matches prompt versions v2 and v1."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _patch(role: Role, transcript: Transcript) -> Mapping[str, Any] | None:
 
 
 def _evaluation(role: Role, transcript: Transcript) -> Mapping[str, Any]:
-    """Compare the numbers of failures."""
+    """Compare the numbers of failures before and after the last change."""
     outputs = _BEFORE_AND_NOW.search(transcript.text)
     before, now = (failures_in(output) for output in outputs.groups()) if outputs else (None, None)
     if now is None:

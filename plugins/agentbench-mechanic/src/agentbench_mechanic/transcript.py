@@ -66,7 +66,7 @@ class Transcript:
         return [exchange for exchange in self.exchanges if exchange.tool == tool]
 
     def read(self) -> dict[str, str]:
-        """Files that were read in full: path -> text, from the last read."""
+        """Files that were read in full: path -> the text that was read last."""
         result: dict[str, str] = {}
         for exchange in self.calls_of("read_file"):
             text = re.match(r"text:[\n ](.*)\ntotal_lines: \d+\nomitted_chars: 0\b", exchange.result, re.DOTALL)
@@ -75,7 +75,7 @@ class Transcript:
         return result
 
     def listed_paths(self) -> list[str]:
-        """The listed paths of the repository."""
+        """The paths that ``list_files`` has returned."""
         lines = (
             line for exchange in self.calls_of("list_files") if exchange.ok for line in exchange.result.splitlines()
         )

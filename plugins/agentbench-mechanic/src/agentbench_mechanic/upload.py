@@ -28,7 +28,7 @@ _PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*")
 _WITH_VALUE = ("-p", "-k", "-m", "-c", "-o", "-n", "-W", "-r")
 """Short pytest options with a separate value."""
 _BYTES_PER_TOKEN = 3
-"""Bytes per part for each token of the response limit. Four would leave no room for the rest of the response."""
+"""Bytes per part for each token that a response may have. Four would leave no room for the rest of the response."""
 
 
 @functools.cache

@@ -15,7 +15,7 @@ BEGIN, END = "repair: the change begins", "repair: the change ends"
 
 
 def main(arguments: list[str]) -> int:
-    """Search for a change. Returns 0 if one was found."""
+    """Search for a change, and return the exit code: 0 if one was found."""
     parser = argparse.ArgumentParser(prog="repair")
     parser.add_argument("tests", nargs="*", help="pytest arguments")
     parser.add_argument("--seconds", type=float, default=60.0, help="time limit")

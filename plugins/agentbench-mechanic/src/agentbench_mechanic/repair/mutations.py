@@ -74,7 +74,7 @@ _COPIES = ("list({})", "dict({})", "copy.copy({})", "copy.deepcopy({})")
 
 
 def mutations(source: Source) -> Iterator[Repair]:
-    """All such changes of a file."""
+    """All such changes to a file."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Compare):
             yield from _comparison(source, node)

@@ -12,7 +12,7 @@ from .statements import statements
 
 
 def repairs(source: Source, suspicion: Callable[[Repair], float] | None = None) -> list[tuple[float, Repair]]:
-    """Possible repairs with their weights, the heaviest first. Some give invalid Python: see :func:`repaired`.
+    """Possible repairs with their weights, the heaviest first. Some produce invalid Python; see :func:`repaired`.
 
     Args:
         source: the file.
@@ -27,7 +27,7 @@ def repairs(source: Source, suspicion: Callable[[Repair], float] | None = None) 
 
 
 def repaired(source: Source, repair: Repair) -> str | None:
-    """The file with a repair; ``None`` if that is not valid Python, or unchanged."""
+    """The file with a repair; ``None`` if the result is not valid Python, or is unchanged."""
     text = source.after(repair.edits)
     return text if text != source.text and is_python(text) else None
 

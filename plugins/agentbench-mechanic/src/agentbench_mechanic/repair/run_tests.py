@@ -38,7 +38,7 @@ class Run:
     def __init__(
         self, tree: Path, tests: Sequence[str], seconds: float, *, traced: bool = False, compiled: bool = False
     ) -> None:
-        """Start.
+        """Start the run.
 
         Args:
             tree: the project's root.
@@ -63,7 +63,7 @@ class Run:
         return self._reader
 
     def read(self) -> bool:
-        """Read output of the tests. Returns whether they have finished."""
+        """Read output of the run, and return whether it has finished."""
         piece = os.read(self._reader, 1 << 16)
         self._data += piece
         return not piece
@@ -160,7 +160,7 @@ class _Recorder:
             self.lines[nodeid] = executed
 
     def pytest_collectreport(self, report: Any) -> None:
-        """A file that cannot be collected counts as failed."""
+        """Record a file that cannot be collected as failed."""
         if report.failed:
             self.failed.add(report.nodeid)
 

@@ -19,12 +19,12 @@ from .smells import smells
 from .source import Repair, Source, unified_diff
 
 _MAX_TESTS = 12
-"""Failing tests that are used."""
+"""Maximum number of failing tests that are used."""
 _IGNORED = shutil.ignore_patterns(
     ".git", ".hg", "__pycache__", ".venv", "venv", "node_modules", ".*_cache", "*.egg-info", ".tox"
 )
 _MORE_AFTER_PARTIAL = 60
-"""Changes that are tried after one that fixes some of the failing tests."""
+"""Number of changes that are tried after one that fixes some of the failing tests."""
 _SHARE_OF_IMPORT_TIME = 0.2
 """Relative suspicion of lines that run at import, in files that failing tests use."""
 _SHARE_OF_SMELLS = 0.5
@@ -185,7 +185,7 @@ class Search:
         shutil.copy2(self._root / path, copy / path)
 
     def _is_better(self, candidate: Candidate, baseline: Results, fixed: frozenset[str]) -> bool:
-        """Whether a run of all tests confirms it, in a separate copy."""
+        """Whether a run of all tests in a separate copy confirms the candidate."""
         copy = self._directory / "all"
         self._write(copy, candidate.path, candidate.after)
         now = run(copy, self._tests, max(self._left(), self._run_seconds))
@@ -193,7 +193,7 @@ class Search:
         return now.complete and baseline.passed <= now.passed and fixed <= now.passed
 
     def _extended(self, best: Candidate, baseline: Results) -> Candidate:
-        """Also fix code smells in the same function, if no test breaks."""
+        """Also fix the first code smell in the same function whose repair breaks no test."""
         source = self._sources[best.path]
         start, end = source.function_at(best.repair.line)
         for smell in smells(source):
@@ -216,7 +216,7 @@ class _Weights:
         self._top = set(source.top_lines())
 
     def suspicion(self, repair: Repair) -> float:
-        """0 to 1."""
+        """The suspicion of the repaired line, 0 to 1."""
         executed = self._lines.get(repair.line, 0.0)
         if repair.is_smell:
             return max(executed, _SHARE_OF_SMELLS * self._most)

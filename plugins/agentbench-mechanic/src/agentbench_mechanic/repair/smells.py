@@ -60,7 +60,7 @@ def _strip_of_word(source: Source, node: ast.Call) -> Iterator[Repair]:
 
 
 def _shared_default(source: Source, node: ast.Call) -> Iterator[Repair]:
-    """``x = d.setdefault(k, [])``, and x is changed: the list may be shared with its owner."""
+    """``x = d.setdefault(k, [])``, and ``x`` is changed later: the list may be shared with other objects."""
     statement = source.parents.get(node)
     if _method(node) != "setdefault" or len(node.args) != 2 or not isinstance(statement, ast.Assign):
         return
@@ -121,7 +121,7 @@ def _removes_an_escape(node: ast.AST) -> bool:
 
 
 def _mixed_measures(source: Source, node: ast.Call) -> Iterator[Repair]:
-    """``len`` in a function that measures other values with its own function."""
+    """``len`` is used in a function that measures other values with a function of the module."""
     if not isinstance(node.func, ast.Name) or node.func.id != "len" or len(node.args) != 1:
         return
     function, measured = source.function_of(node), _compared_to(source, node)

@@ -12,7 +12,7 @@ _MAX_NAMES = 12
 
 
 def statements(source: Source) -> Iterator[Repair]:
-    """All such changes of a file."""
+    """All such changes to a file."""
     for node in ast.walk(source.tree):
         if isinstance(node, FUNCTIONS):
             yield from _function(source, node)
@@ -78,7 +78,7 @@ def _function(source: Source, node: Function) -> Iterator[Repair]:
 
 
 def _without_cache(source: Source, node: Function) -> Iterator[Repair]:
-    """A cached result that changes."""
+    """Remove a cache, whose results may be out of date."""
     for decorator in node.decorator_list:
         name = source.code(decorator).split("(")[0].split(".")[-1]
         if name in ("lru_cache", "cache"):
