@@ -48,7 +48,7 @@ class Ended:
     """How a command ended."""
 
     code: int
-    """Its exit code: 0 done, 1 a check failed, 2 invalid input, 3 something is unavailable, 4 the run ended early."""
+    """The exit code: 0 done, 1 a check failed, 2 invalid input, 3 something is unavailable, 4 the run ended early."""
     out: str  #: standard output
     err: str  #: standard error
 

@@ -60,7 +60,7 @@ def _next(source: Source, node: ast.stmt) -> ast.stmt | None:
 
 
 def _unused_result(source: Source, node: ast.Expr, call: ast.Call) -> Iterator[Repair]:
-    """A call whose result is unused: return it, or assign it to its object."""
+    """Return the unused result of a call, or assign it to the object of the call."""
     yield Repair("returned", node.lineno, (source.replace(node, f"return {source.code(call)}"),), 0.5)
     if isinstance(call.func, ast.Attribute):
         assigned = f"{source.code(call.func.value)} = {source.code(call)}"

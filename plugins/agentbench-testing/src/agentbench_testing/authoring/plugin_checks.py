@@ -30,7 +30,7 @@ _LOOKS = 3
 
 
 def check_plugin(plugin: Plugin, plugins: Plugins, loaded_anyway: Sequence[str]) -> Iterator[Finding]:
-    """Check one plugin: how it loads, what it registers, the metadata of its distribution.
+    """Check how a plugin loads, what it registers, and the metadata of its distribution.
 
     Its module is imported in a separate process, after the modules that are ``loaded_anyway`` by every command. Its
     factories are called here with default options. The caller checks commands and variants.

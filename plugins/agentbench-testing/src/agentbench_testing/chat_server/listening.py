@@ -1,4 +1,4 @@
-"""HTTP/1.1 connections on loopback, each with a thread."""
+"""HTTP/1.1 connections on loopback, each with its own thread."""
 
 from __future__ import annotations
 

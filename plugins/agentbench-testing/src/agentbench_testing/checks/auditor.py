@@ -62,7 +62,7 @@ ATTEMPTS: Mapping[str, Attempt] = {
 
 
 class AuditorHooks(WithWorkbench):
-    """The hooks of an auditor's author. ``make_auditor`` is required."""
+    """The hooks for authors of auditors. ``make_auditor`` is required."""
 
     patience: ClassVar[float] = 30.0
     """Maximum seconds of an audit of a very small program, even on a slow machine."""
@@ -175,7 +175,7 @@ class AuditorChecks(AuditorHooks):
 
     @pytest.mark.parametrize("kind", sorted(ATTEMPTS))
     def test_it_looks_at_every_kind_of_attempt(self, stage: Stage, kind: str) -> None:
-        """It returns labels and never raises: an exception would count as an attack by the agent."""
+        """``audit_attempt`` returns labels and never raises: an exception would count as an attack by the agent."""
         try:
             labels = self._labels(stage, kind)
         except Exception as error:
@@ -232,7 +232,7 @@ class AuditorChecks(AuditorHooks):
         assert [word for word in words if not all(word)] == []
 
     def test_sandboxes_are_closed(self, stage: Stage, workbench: Workbench) -> None:
-        """It closes the sandboxes that it opened."""
+        """The auditor closes the sandboxes that it opened."""
         task = stage.task(workbench)
         soon(lambda: self.make_auditor().audit_task(task), self.patience)
         assert stage.closed == stage.opened

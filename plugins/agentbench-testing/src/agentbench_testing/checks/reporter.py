@@ -51,7 +51,7 @@ class Reported:
 
 
 class ReporterHooks:
-    """The hooks of a reporter's author. ``make_reporter`` is required."""
+    """The hooks for authors of reporters. ``make_reporter`` is required."""
 
     @classmethod
     def make_reporter(cls) -> Reporter:
@@ -141,14 +141,14 @@ class ReporterChecks(ReporterHooks):
 
     @pytest.mark.parametrize("kind", sorted(RUNS))
     def test_it_reports_every_kind_of_run(self, stage: Stage, kind: str) -> None:
-        """It also reports a run without tasks or records, an interrupted run, and a run with unusual names."""
+        """A reporter can also report runs without tasks or records, interrupted runs, and runs with unusual names."""
         try:
             stage.report(kind)
         except Exception as error:
             raise AssertionError(f"a run {kind!r}: {type(error).__name__}: {error}") from error
 
     def test_it_returns_what_it_wrote(self, stage: Stage) -> None:
-        """It returns the paths of all written files, at least one, each inside the output directory."""
+        """``report`` returns the paths of all written files, at least one, each inside the output directory."""
         done = stage.report("ordinary")
         assert done.paths
         returned = {str(path.resolve().relative_to(done.into.resolve())) for path in done.paths if path.is_file()}
@@ -156,7 +156,7 @@ class ReporterChecks(ReporterHooks):
         assert len(done.paths) == len(returned)
 
     def test_it_writes_nowhere_else(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It changes neither the current directory nor, if the output directory is elsewhere, the run directory."""
+        """Nothing is written to the current directory or, if the output directory is elsewhere, to the run directory."""
         run = stage.run("ordinary")
         elsewhere = stage.directory / "elsewhere"
         elsewhere.mkdir()
@@ -203,7 +203,7 @@ class ReporterChecks(ReporterHooks):
         assert again.files_without_path == first.files_without_path
 
     def test_texts_are_utf8(self, stage: Stage) -> None:
-        """Every text file is valid UTF-8, for any names of tasks and labels."""
+        """Every text file is valid UTF-8, whatever the names of tasks and labels."""
         for path in stage.report("hostile").texts:
             try:
                 path.read_text("utf-8")

@@ -132,7 +132,7 @@ class ScriptedLLM:
 
 @attrs.frozen(kw_only=True)
 class Told:
-    """One report of a provider to its call."""
+    """One report from a provider to its ``LLMCall``."""
 
     what: Literal["failed", "again", "waiting"]  #: the method that was called
     exchange: FailedExchange | None = None  #: the failed exchange

@@ -20,7 +20,7 @@ from agentbench_core import Deadline, ExecResult, ToolError
 
 
 def contents(tree: Path) -> dict[str, tuple[int, bytes]]:
-    """Everything under a directory: mode, and content or link target."""
+    """The mode, and the content or link target, of everything under a directory."""
     return {str(path.relative_to(tree)): (stat.S_IMODE(path.lstat().st_mode), _data(path)) for path in tree.rglob("*")}
 
 
@@ -130,7 +130,7 @@ class Pulse:
 
     @contextlib.contextmanager
     def at_first_beat(self, act: Callable[[], None]) -> Iterator[None]:
-        """Run an action at the first beat, in another thread, inside the block."""
+        """While the block runs, call ``act`` in another thread at the first beat."""
         over = threading.Event()
 
         def monitor() -> None:

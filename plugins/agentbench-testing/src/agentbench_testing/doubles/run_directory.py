@@ -38,7 +38,7 @@ _OUTCOMES = {reason: outcome for outcome, reason in UNSCORED.items()} | {
 }
 _WHEN = "2026-01-02T03:04:05+00:00"
 _AT = "2026-01-02T03:04:05.000Z"
-"""The same time in the format of events."""
+"""The time ``_WHEN`` in the format of events."""
 
 
 def write_run(

@@ -86,7 +86,7 @@ class AgentLifetimeChecks(AgentHooks):
         assert list(zip(results, matches, strict=True)) == [expected] * 2
 
     def test_one_after_the_other(self, workbench: Workbench) -> None:
-        """A new agent knows nothing about earlier attempts."""
+        """A new agent is not affected by earlier attempts."""
         results = []
         for _ in range(2):
             with self.solved(workbench) as solved:

@@ -47,7 +47,7 @@ class Solved:
 
 
 class AgentHooks(WithWorkbench):
-    """The hooks of an agent's author. Only ``make_agent`` is required."""
+    """The hooks for authors of agents. Only ``make_agent`` is required."""
 
     patience: ClassVar[float] = 30.0
     """Maximum seconds of an attempt at a very small program, even on a slow machine."""

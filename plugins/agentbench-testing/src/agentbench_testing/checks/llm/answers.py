@@ -70,7 +70,7 @@ class AnswerChecks(LLMHooks):
         assert (answer.finish, answer.message.content) == ("length", "half a sen")
 
     def test_refusal_is_an_answer(self) -> None:
-        """A refusal is a response: not an error, and not retried."""
+        """A refusal is a response, which is neither an error nor retried."""
         assert self.ask(self.plan(says("I will not.", finish="refusal"))).finish == "refusal"
 
     def test_a_request_that_is_too_long_is_answered(self) -> None:

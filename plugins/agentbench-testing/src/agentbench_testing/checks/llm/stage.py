@@ -40,7 +40,7 @@ class Planned:
 
 
 class LLMHooks:
-    """The hooks of a provider's author: ``answering`` is required, or ``serving`` for a provider with a server."""
+    """The hooks for authors of providers: ``answering`` is required, or ``serving`` for a provider with a server."""
 
     patience: ClassVar[float] = 20.0
     """Maximum seconds that an immediate effect may take, even on a slow machine."""

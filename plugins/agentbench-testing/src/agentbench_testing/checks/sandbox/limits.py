@@ -34,7 +34,7 @@ class LimitChecks(Hooks):
         assert "oom" in result.limits_hit
 
     def test_after_the_memory_limit(self, stage: Stage) -> None:
-        """The next call works, and reports no limit."""
+        """The call after one that exceeded the memory limit works, and reports no limit."""
         stage.small.run([self.python, "-c", _TAKE_MEMORY])
         self._works(stage.small.run("echo alive"))
 
@@ -57,7 +57,7 @@ class LimitChecks(Hooks):
         assert "pids" in result.limits_hit
 
     def test_after_the_process_limit(self, stage: Stage) -> None:
-        """The next call works, and reports no limit."""
+        """The call after one that reached the process limit works, and reports no limit."""
         stage.small.run([self.python, "-c", _FORK])
         self._works(stage.small.run("echo alive"))
 

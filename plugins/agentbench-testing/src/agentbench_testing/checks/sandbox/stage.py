@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class Hooks:
-    """The hooks of a sandbox's author. Only ``make_provider`` is required."""
+    """The hooks for authors of sandboxes. Only ``make_provider`` is required."""
 
     patience: ClassVar[float] = 20.0
     """Maximum seconds that an immediate effect may take, even on a slow machine."""
@@ -73,7 +73,7 @@ class Hooks:
     @pytest.fixture(scope="class")
     @classmethod
     def shared(cls, stage: Stage) -> Started:
-        """The sandbox of checks that change nothing but their own files."""
+        """The sandbox for checks that change nothing but their own files."""
         return stage.shared
 
 
@@ -135,7 +135,7 @@ class Stage:
 
     @cached_property
     def provider(self) -> SandboxProvider:
-        """The provider of most checks."""
+        """The provider for most checks."""
         provider = self.hooks.make_provider()
         self._stack.callback(provider.close)
         return provider
@@ -154,17 +154,17 @@ class Stage:
 
     @cached_property
     def environment(self) -> Environment:
-        """The environment of most checks, with ``COMMANDS`` and ``CAPTURE``."""
+        """The environment for most checks, with ``COMMANDS`` and ``CAPTURE``."""
         return self.prepare(self.spec(*COMMANDS, capture=CAPTURE), log=self.log)
 
     @cached_property
     def shared(self) -> Started:
-        """The sandbox of most checks."""
+        """The sandbox for most checks."""
         return self._stack.enter_context(self.start())
 
     @cached_property
     def small_environment(self) -> Environment:
-        """An environment with little memory and few processes."""
+        """An environment with low limits of memory and processes."""
         return self.prepare(self.spec(mem_limit_mb=SMALL_MEMORY_MB, pids_limit=SMALL_PIDS))
 
     @cached_property

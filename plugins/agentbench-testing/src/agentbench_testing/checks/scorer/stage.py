@@ -37,7 +37,7 @@ def is_weak(score: Score) -> bool:
 
 
 class ScorerHooks(WithWorkbench):
-    """The hooks of a scorer's author. Only ``make_scorer`` is required.
+    """The hooks for authors of scorers. Only ``make_scorer`` is required.
 
     By default the tests are one hidden unittest file, which pytest can also run. For other kinds of programs, override
     the program, its changes and the command together.
@@ -121,7 +121,7 @@ class ScorerStage:
         self.workbench = workbench
         self.hooks = hooks
         self.scorer = hooks.make_scorer()
-        """The scorer of most checks."""
+        """The scorer for most checks."""
 
     @cached_property
     def fixed(self) -> Scored:

@@ -24,7 +24,7 @@ class TraceChecks(ScorerHooks):
     def test_it_writes_only_where_it_may(
         self, stage: ScorerStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It writes only into its copies and directories, not into the prepared tree or the working directory."""
+        """The scorer writes only into its copies and directories, not into the prepared tree or working directory."""
         monkeypatch.chdir(tmp_path)
         before = contents(stage.prepared)
         assert stage.scored(self.fixed).score.passed
@@ -44,7 +44,7 @@ class TraceChecks(ScorerHooks):
                 assert _is_command_output(scored), f"{scored.saved[0]} is not one of {scored.environment.results}"
 
     def test_nothing_keeps_running(self, stage: ScorerStage) -> None:
-        """When it returns, all its sandboxes are closed and none of its threads is left."""
+        """When ``score`` returns, all its sandboxes are closed and none of its threads is left."""
         before = set(threading.enumerate())
         for failing in ((), ("run_once", "exec")):
             scored = stage.scored(self.fixed, failing=failing, answering=_failed)

@@ -47,7 +47,7 @@ class ToolStage:
 
 
 class ToolHooks(WithWorkbench):
-    """The hooks of a tool's author. ``make_tool`` and ``good_arguments`` are required."""
+    """The hooks for authors of tools. ``make_tool`` and ``good_arguments`` are required."""
 
     patience: ClassVar[float] = 20.0
     """Maximum seconds that an immediate effect may take, even on a slow machine."""
