@@ -105,7 +105,7 @@ WRONG = {
     "contains a secret": (
         GOOD.replace("    word: str", "    api_key: str = option('', help='the key')\n    word: str"),
         "error",
-        "the 'api_key' option of the 'greeter' agent contains a secret",
+        "the 'api_key' option of the 'greeter' agent looks like a secret",
     ),
     "options that cannot be written": (
         GOOD.replace("word: str", "word: complex"),

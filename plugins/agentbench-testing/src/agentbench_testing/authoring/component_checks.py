@@ -84,7 +84,7 @@ def _check_options(options: type, who: str) -> Iterator[Finding]:
     for field in attrs.fields(options):
         if _SECRETS.search(field.name):
             yield problem(
-                f"the {field.name!r} option of {who} contains a secret, which would be written to run.json",
+                f"the {field.name!r} option of {who} looks like a secret, which would be written to run.json",
                 f"Make the option name an environment variable: {field.name}_env",
             )
     try:

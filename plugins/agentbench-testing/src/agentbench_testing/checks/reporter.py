@@ -156,7 +156,7 @@ class ReporterChecks(ReporterHooks):
         assert len(done.paths) == len(returned)
 
     def test_it_writes_nowhere_else(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nothing is written to the current directory or, if the output directory is elsewhere, to the run directory."""
+        """Neither the current directory nor, if the output directory is elsewhere, the run directory is changed."""
         run = stage.run("ordinary")
         elsewhere = stage.directory / "elsewhere"
         elsewhere.mkdir()

@@ -80,7 +80,7 @@ class EnvironmentDouble:
 
     def __init__(self, inner: Environment, spec: EnvironmentSpec, pristine: Path, owner: ProviderDouble) -> None:
         self.inner = inner  #: the real environment
-        self.spec = spec  #: what it was prepared from
+        self.spec = spec  #: the spec that it was prepared from
         self.pristine = pristine  #: the tree that it was prepared from
         self.owner = owner  #: the provider that has prepared it
         self.started: list[SandboxDouble] = []  #: sandboxes that it has started

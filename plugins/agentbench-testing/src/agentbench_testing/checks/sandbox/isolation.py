@@ -128,7 +128,7 @@ class IsolationChecks(Hooks):
 
     def test_temporary_files_of_others(self, stage: Stage, shared: Started) -> None:
         """``/tmp`` is a different directory in each sandbox and on the host."""
-        path = Path("/tmp", f"agentbench-{secrets.token_hex(8)}")  # noqa: S108 - that very directory
+        path = Path("/tmp", f"agentbench-{secrets.token_hex(8)}")  # noqa: S108 - this check is about that directory
         with stage.start() as other:
             other.run(["touch", str(path)])
             try:
