@@ -190,7 +190,7 @@ def test_a_key_that_is_wanted_and_not_named(server: Any) -> None:
     server.says('{"error": {"message": "No auth"}}', status=401)
     with pytest.raises(UnavailableError) as caught:
         Client(server.url, key=None, key_env="").get_json("models", Deadline(SLOW))
-    assert "no variable for it is set" in caught.value.message
+    assert "no environment variable for it is configured" in caught.value.message
     assert "--set llm.key_env=NAME" in caught.value.remedy
 
 

@@ -153,7 +153,7 @@ def test_the_key_of_openrouter_is_for_openrouter(server: Any, named: bool) -> No
 
 def test_no_key_is_named(server: Any) -> None:
     result = CliRunner().invoke(openrouter, ["key", "--base-url", server.url], env={"OPENROUTER_API_KEY": SECRET})
-    assert "no variable for it is set" in failure(result).message
+    assert "no environment variable for it is configured" in failure(result).message
     assert server.paths == []
 
 

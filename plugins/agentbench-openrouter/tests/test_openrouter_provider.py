@@ -175,7 +175,7 @@ def test_a_cap_that_leaves_little_room_for_the_request_is_told() -> None:
     listed = model(DEFAULT_MODEL, context_length=8192, max_completion_tokens=None)
     assert preflight(attrs.evolve(ASK, max_tokens=4096), models=[listed]).warnings == ()
     (warning,) = preflight(attrs.evolve(ASK, max_tokens=4097), models=[listed]).warnings
-    assert "more than half of the 8192" in warning
+    assert "more than half of the context window of" in warning
 
 
 def test_the_answer_gets_the_room_that_the_request_leaves() -> None:

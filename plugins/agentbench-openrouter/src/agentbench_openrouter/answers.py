@@ -17,7 +17,7 @@ from agentbench_openrouter.server_errors import server_error
 from agentbench_openrouter.wire import ECHOED, finite
 
 _READ_BYTES = 10_000
-"""Characters shown of a response that is not JSON."""
+"""Maximum bytes that are processed of a response that is not JSON."""
 _TOKEN_LIMIT = re.compile(r"token limit|max_(?:completion_)?tokens|maximum output", re.IGNORECASE)
 
 REASONING_ONLY = "all output tokens were used for reasoning; none were left for the response"
@@ -43,7 +43,7 @@ class Reader:
         """The result of an exchange.
 
         Args:
-            response: of any server, with any status.
+            response: a response from any server, with any status.
             wall: seconds since 1970, for retry hints that are dates.
         """
         try:
@@ -126,7 +126,7 @@ class Reader:
         )
 
     def _usage(self, value: object) -> Usage | None:
-        """The usage block, or ``None`` if it has neither a cost nor tokens.
+        """The reported usage, or ``None`` if it contains neither a cost nor both token counts.
 
         Other missing or invalid values are ignored.
         """
@@ -139,7 +139,7 @@ class Reader:
             prompt = total - completion
         details = value.get("prompt_tokens_details")
         fee, cost = 0.0, number_of(value.get("cost"))
-        if cost is not None and value.get("is_byok") is True:  # then this is only OpenRouter's fee
+        if cost is not None and value.get("is_byok") is True:  # the cost is only OpenRouter's fee
             upstream = value.get("cost_details")
             fee, cost = cost, number_of(upstream.get("upstream_inference_cost")) if isinstance(upstream, dict) else None
         if cost is None and (prompt is None or completion is None):
@@ -152,7 +152,7 @@ class Reader:
         )
 
     def _named(self, result: Completion | Failure, data: Mapping[str, Any], response: Response) -> Completion | Failure:
-        """With the model and provider named in the response."""
+        """``result`` with the model, provider and id given in the response."""
         served_by, model = self.shown(_text(data.get("provider"))), self.shown(_text(data.get("model")))
         response_id = self.shown(_text(data.get("id")) or response.headers.get("x-generation-id", ""))
         if isinstance(result, Completion):
@@ -164,7 +164,7 @@ class Reader:
 
 
 def _error_of(data: Mapping[str, Any], choice: Mapping[str, Any] | None, status: int) -> Any:
-    """The error in a response, at any of the known places; ``None`` if there is none."""
+    """The error in a response, from any of the known places; ``None`` if there is none."""
     if data.get("error"):
         return data["error"]
     if data.get("object") == "error" or (status >= 400 and not data.get("choices")):
@@ -192,7 +192,7 @@ def _is_malformed(choice: Mapping[str, Any]) -> bool:
 
 
 def _empty(word: str, message: str, usage: Usage | None) -> Failure:
-    """An empty response: an accident, or the model's behaviour."""
+    """The failure for an empty response; it counts as the model's response if retries do not help."""
     return Failure(
         error=word, message=message, retry=Retry.EMPTY, usage=usage, outcome=outcome("empty", message, usage)
     )
@@ -253,7 +253,7 @@ def _reasoned(message: Mapping[str, Any], usage: Usage | None) -> bool:
 
 
 def _content(content: object) -> str:
-    """Text, or the concatenated text of parts."""
+    """The content, with the text of its parts concatenated."""
     if isinstance(content, list):
         return "".join(_content(part.get("text")) for part in content if isinstance(part, dict))
     return _text(content)

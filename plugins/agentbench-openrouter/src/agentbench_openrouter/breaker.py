@@ -1,4 +1,4 @@
-"""Ends a run whose provider rejects all calls: no further request is sent, and every call raises the same error."""
+"""Stops requests once a provider rejects all calls: from then on, every call raises the same error."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Breaker:
         self._why: tuple[str, str] | None = None
 
     def check(self) -> None:
-        """Raise LLMError if it is open, always with the same message."""
+        """Raise LLMError if no call can succeed any more, always with the same message."""
         if self._why is not None:
             message, remedy = self._why
             raise LLMError(message, remedy=remedy, stops_run=True)
 
     def succeeded(self) -> None:
-        """The server has responded."""
+        """Record that the server has responded."""
         with self._lock:
             self._refused = 0
 
     def failed(self, failure: Failure, message: str) -> None:
-        """A call has failed permanently; if that stops the run, all other calls raise ``message``."""
+        """Record that a call has failed permanently. If that stops the run, all other calls raise ``message``."""
         with self._lock:
             if failure.blame is Blame.NOTHING:
                 return

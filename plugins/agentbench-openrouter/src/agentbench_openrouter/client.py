@@ -50,7 +50,7 @@ class _Lane:
         self.http = http
         self.line = Line()
         self.used_at: float | None = None
-        """``None`` if there is no known connection."""
+        """Time of the last exchange; ``None`` if there is no open connection."""
         self.warm = False
         """Whether the current exchange uses an existing connection."""
         self.sent = self.answered = False
@@ -93,7 +93,7 @@ class Client:
         Args:
             base_url: http or https, without user name and password.
             key: sent with every request; ``None`` for no key.
-            key_env: the variable to mention if the server requires a key.
+            key_env: the variable to name in the error if the server requires a key.
             headers: additional headers for every request.
 
         Raises:
@@ -139,7 +139,7 @@ class Client:
         raise problem  # here and not above: exceptions of httpx contain the request, and with it the key
 
     def post(self, path: str, body: bytes, *, seconds: float, deadline: Deadline) -> Response:
-        """The response of ``POST base_url/path``, read completely; errors of the server are responses here.
+        """The response of ``POST base_url/path``, read completely; server errors are returned as responses.
 
         Args:
             path: relative to the base URL.
@@ -186,11 +186,11 @@ class Client:
         if problem is None or self._watchdog.closed:
             problem = ExchangeError("closed", "this provider was closed")
         if problem.kind == "stale":
-            self._drop_idle()  # they are equally old
+            self._drop_idle()  # the server has probably closed them as well
         raise problem  # as in get_json
 
     def close(self) -> None:
-        """End current exchanges, and close connections. Idempotent."""
+        """End all exchanges, and close all connections. Idempotent."""
         self._watchdog.close()
         self._drop_idle()
 

@@ -20,15 +20,15 @@ from agentbench_core import Deadline
 T = TypeVar("T")
 
 _LOOK_EVERY_SEC = 0.1
-"""How soon an early end of a deadline is noticed."""
+"""Maximum seconds until an early end of a deadline is noticed."""
 
 
 class ExchangeError(Exception):
     """A completion failed. ``kind`` is the state of the exchange.
 
-    ``connect``: nothing was sent. ``cold``: the same, on a persistent connection that was closed. ``timeout``,
-    ``broken``: the server may have seen the request. ``stale``: the same, on a persistent connection, before the first
-    byte of the response. ``too_long``, ``odd``: the response is unusable.
+    ``connect``: nothing was sent. ``cold``: nothing was sent, because the persistent connection was closed.
+    ``timeout``, ``broken``: the server may have seen the request. ``stale``: the server may have seen the request, but
+    a persistent connection failed before the response began. ``too_long``, ``odd``: the response is unusable.
     ``closed``: this client is closed.
     """
 
@@ -52,7 +52,7 @@ class Line:
 
     @property
     def silent(self) -> bool:
-        """Whether there is no unread data. An idle connection that the other end has closed has some."""
+        """Whether there is no unread data. If the other end has closed an idle connection, there is unread data."""
         if self._socket is None:
             return False
         poll = select.poll()
@@ -63,7 +63,7 @@ class Line:
             return False
 
     def cut(self) -> None:
-        """Shut the connection down, which wakes up its reader. Does nothing if there is none."""
+        """Shut down the connection, if there is one, which wakes up its reader."""
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 # Not SSLSocket.shutdown, which would invalidate state used by the reading thread.

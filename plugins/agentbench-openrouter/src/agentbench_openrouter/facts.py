@@ -14,7 +14,7 @@ from agentbench_openrouter.models import per_million
 from agentbench_openrouter.options import OpenRouterOptions
 
 _ROUTING_SUFFIX = re.compile(r":(?:nitro|floor|exacto|online|thinking|extended|free)$")
-"""Variants of a model after its name, which are not always in the list."""
+"""Suffixes that select a variant of a model; variants are not always listed."""
 
 
 def find(listed: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
@@ -29,7 +29,7 @@ def unknown(listed: Sequence[Mapping[str, Any]], name: str, where: str) -> Input
     known = [entry["id"] for entry in listed if isinstance(entry.get("id"), str)]
     return InputError(
         f"{where} has no model {name!r}{did_you_mean(name, known)}",
-        remedy=f"List its {len(known)} models: agentbench openrouter models",
+        remedy=f"List the available models ({len(known)}): agentbench openrouter models",
     )
 
 
@@ -56,8 +56,8 @@ def facts_of(entry: Mapping[str, Any] | None, expected: ExpectedCalls, options: 
     context_tokens = min(contexts, default=None)
     if context_tokens and wanted and wanted > context_tokens / 2:
         warnings.append(
-            f"max_tokens is {wanted}, more than half of the {context_tokens} of {expected.request.model}: "
-            "it is reduced for long requests"
+            f"max_tokens is {wanted}, which is more than half of the context window of {expected.request.model} "
+            f"({context_tokens} tokens), so it is reduced for long requests"
         )
     prices = _prices(_mapping(entry.get("pricing")))
     chosen = options.usd_per_million_input, options.usd_per_million_output
@@ -99,9 +99,9 @@ def check_credit(data: Mapping[str, Any], expected: ExpectedCalls, *, wall: floa
 
 
 def max_price(entry: Mapping[str, Any] | None, options: OpenRouterOptions) -> Mapping[str, float]:
-    """The maximum price to accept from providers, in US dollars per million tokens: the prices of the list.
+    """The maximum prices to accept from providers, in US dollars per million tokens: the listed prices.
 
-    A model may have endpoints at several prices. For a price of zero there is no limit: the cost is paid elsewhere.
+    A model may have endpoints at several prices. If a price is configured as 0, it has no limit.
     """
     pricing = _mapping((entry or {}).get("pricing"))
     chosen = {"prompt": options.usd_per_million_input, "completion": options.usd_per_million_output}
@@ -110,7 +110,7 @@ def max_price(entry: Mapping[str, Any] | None, options: OpenRouterOptions) -> Ma
 
 
 _ROUNDING = 1.0001
-"""A binary price may be slightly less than the same decimal price."""
+"""Tolerance, since a binary price may be slightly less than the same decimal price."""
 
 
 def _prices(pricing: Mapping[str, Any]) -> ModelFacts:
@@ -122,7 +122,7 @@ def _prices(pricing: Mapping[str, Any]) -> ModelFacts:
 
 
 def _highest(pricing: Mapping[str, Any], *kinds: str) -> float | None:
-    """The maximum price: some prices depend on the length of the prompt, or on the time of day."""
+    """The highest listed price; some prices depend on the length of the prompt or on the time of day."""
     listed = pricing.get("overrides")
     tables = [pricing, *(e for e in listed if isinstance(e, dict))] if isinstance(listed, list) else [pricing]
     prices = [per_million(table.get(kind)) for table in tables for kind in kinds]
@@ -130,7 +130,7 @@ def _highest(pricing: Mapping[str, Any], *kinds: str) -> float | None:
 
 
 def _seconds(date: object) -> float | None:
-    """Seconds since 1970."""
+    """An ISO 8601 date as seconds since 1970; ``None`` if it is invalid."""
     try:
         result = datetime.fromisoformat(str(date))
         return (result if result.tzinfo else result.replace(tzinfo=UTC)).timestamp()

@@ -18,15 +18,15 @@ class Retry(enum.Enum):
 
     NEVER = "never"
     RATE_LIMIT = "rate_limit"
-    """Too many requests at once: retry later, with fewer at once."""
+    """Too many parallel requests: retry later, with fewer at once."""
     TRANSIENT = "transient"
     UNREACHABLE = "unreachable"
-    """Nothing was sent, so a retry only costs time: retry as long as the call may take."""
+    """Nothing was sent, so a retry only costs time: retry until the call's time limit."""
     ONCE = "once"
     POLICY = "policy"
     """Looks like an outage, but may be a refusal."""
     EMPTY = "empty"
-    """A response without text or readable tool calls: a cold start, or the model's behaviour."""
+    """A response without text or readable tool calls, because of a cold start or the model."""
     SHORTER = "shorter"
     """Too little room for the response: retry with a smaller output limit."""
 
@@ -36,7 +36,7 @@ class Blame(enum.Enum):
 
     NOTHING = "nothing"
     REFUSED = "refused"
-    """The server rejects us: several of these without a success in between stop the run."""
+    """The server rejected the call; several rejections without a success in between stop the run."""
     STOPS_RUN = "stops_run"
     """No other call can succeed."""
 
@@ -58,9 +58,9 @@ class Failure:
     served_by: str = ""
     response_id: str = ""
     outcome: Completion | None = None
-    """The result of the call if it is not retried: the exchange was a response after all."""
+    """The result of the call if it is not retried, because the failure also counts as a response."""
     stale: bool = False
-    """Whether a persistent connection had been closed."""
+    """Whether the server had closed the persistent connection."""
     remedy: str = ""
 
     @property
@@ -82,11 +82,11 @@ class Failure:
 
 
 def classify(error: ServerError, *, usage: Usage | None, wall: float) -> Completion | Failure:
-    """Classify an error. A request that is too long and a refusal are responses.
+    """Classify an error. Refusals and errors about requests that are too long count as responses.
 
     Args:
-        error: as the server wrote it.
-        usage: its cost; an error with its own status comes before generation, and costs nothing.
+        error: the parsed error.
+        usage: as reported. If ``None``, most errors with an HTTP error status cost nothing: they precede generation.
         wall: seconds since 1970, for retry hints that are dates.
     """
     if usage is None and error.http_status >= 400 and error.code not in _MAY_HAVE_COST:
@@ -175,12 +175,12 @@ def _is_too_long(error: ServerError) -> bool:
 
 
 def _is_for_the_cap(error: ServerError) -> bool:
-    """Whether the room reserved for the response contributes to the excess."""
+    """Whether the output limit contributes to the excess."""
     return "max_tokens_exceeded" in error.words or bool(_CAP.search(error.text))
 
 
 def _is_refusal(error: ServerError) -> bool:
-    """Whether this one request is refused. The message alone is not enough: accounts have policies too."""
+    """Whether the request was refused. The message alone is not enough, since accounts have policies too."""
     if error.words & _POLICY_WORDS:
         return True
     flagged = any(error.metadata.get(name) for name in ("reasons", "flagged_input", "patterns"))
@@ -230,7 +230,7 @@ LATER = "Resume the run later with --resume."
 
 
 def _is_own_doing(error: ServerError) -> bool:
-    """Whether credit is only reserved for our own calls in progress, and will be available again."""
+    """Whether credit is only reserved for this client's calls in progress, and will be available again."""
     source = error.metadata.get("limit_source")
     if isinstance(source, str) and source:  # more reliable than the message
         return source == "openrouter_in_flight_budget"

@@ -1,4 +1,4 @@
-"""How long a server asks us to wait, from all known places in a response."""
+"""How long a server asks the client to wait, from all known places in a response."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def hint_of(
     """Seconds to wait, or ``None``.
 
     Args:
-        headers: of the response, with names in lower case.
-        metadata: of the error; may contain the headers of the upstream provider.
-        availability: of the error, likewise.
+        headers: headers of the response, with lowercase names.
+        metadata: metadata of the error; may contain the headers of the upstream provider.
+        availability: the ``availability`` object of the error; may contain ``retry_after``.
         wall: seconds since 1970.
-        limited: whether this is a rate limit, whose reset counts too.
+        limited: whether this is a rate limit error, so that the reset time of the limit counts.
     """
     inner = metadata.get("headers")
     inner = {str(name).lower(): value for name, value in inner.items()} if isinstance(inner, dict) else {}
@@ -51,7 +51,7 @@ def _retry_after(value: object, wall: float) -> float | None:
 
 
 def _reset(value: object, wall: float) -> float | None:
-    """OpenRouter sends milliseconds since 1970; seconds are accepted too."""
+    """Seconds until a reset. OpenRouter sends milliseconds since 1970; seconds are also accepted."""
     at = number_of(value)
     if at is None or at < 1e9:
         return None

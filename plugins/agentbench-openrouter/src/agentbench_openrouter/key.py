@@ -10,7 +10,7 @@ from agentbench_openrouter.addresses import checked, host, is_loopback, is_openr
 
 OPENROUTER_KEY_ENV = "OPENROUTER_API_KEY"
 _HIDDEN_FROM = 8
-"""Minimum length of a key. Shorter values are placeholders, such as ``none``, and occur in any text."""
+"""Minimum length of a redacted key. Shorter values are placeholders, such as ``none``, and occur in any text."""
 
 
 class Key:
@@ -33,7 +33,7 @@ class Key:
 
 
 def key_for(base_url: str, env: str, environ: Mapping[str, str]) -> tuple[str, Key | None]:
-    """The variable of the key for a server, and the key.
+    """The name of the variable for a server's key, and the key.
 
     By default, only OpenRouter gets a key, from its own variable: a key must not be sent to a different server.
 
@@ -75,6 +75,6 @@ def find_key(env: str, environ: Mapping[str, str]) -> Key | None:
 def no_key(env: str, why: str) -> UnavailableError:
     """The error for a missing key; ``env`` is the variable, if one was given."""
     if not env:
-        remedy = "Pass its name: --key-env NAME, or --set llm.key_env=NAME for a run."
-        return UnavailableError(f"{why}, and no variable for it is set", remedy=remedy)
+        remedy = "Pass the variable's name: --key-env NAME, or --set llm.key_env=NAME for a run."
+        return UnavailableError(f"{why}, and no environment variable for it is configured", remedy=remedy)
     return UnavailableError(f"{why}, and {env} is not set", remedy=f"Run: export {env}=...")

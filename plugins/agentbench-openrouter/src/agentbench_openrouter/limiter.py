@@ -15,7 +15,7 @@ from agentbench_openrouter.failures import LATER
 DEFAULT_LIMIT = 8
 COOLDOWN_SEC = 15.0
 LOST_IN_A_ROW = 3
-"""Failed calls after which further calls wait until the server is healthy."""
+"""Number of consecutive failed calls after which the server counts as down."""
 PROBE_EVERY_SEC = 30.0
 _LONGEST_PAUSE_SEC = 60.0
 """Longest pause for all calls because of one call's retry hint, which may only apply to that call."""
@@ -29,10 +29,10 @@ class Limiter:
     """Additive increase, multiplicative decrease; first come, first served. Thread-safe.
 
     Overload responses to many parallel exchanges are one signal, so there is at most one decrease in ``COOLDOWN_SEC``.
-    A *round* is as many clean successes as the current limit; after each round the limit grows a little.
+    A *round* consists of as many first-attempt successes as the current limit. After each round, the limit grows.
 
-    After several consecutive failed calls, the server counts as down, and later calls must not all fail as well: they
-    wait as long as their time allows, while one exchange at a time probes the server.
+    After several consecutive failed calls, the server counts as down. So that later calls do not all fail as well, they
+    wait, at most until their time limit, while one exchange at a time probes the server.
     """
 
     def __init__(self, clock: Callable[[], float], limit: int = DEFAULT_LIMIT) -> None:
@@ -49,7 +49,7 @@ class Limiter:
 
     @property
     def limit(self) -> int:
-        """The current limit of parallel exchanges."""
+        """The current maximum number of parallel exchanges."""
         return self._limit
 
     def start(self, workers: int) -> None:
@@ -60,7 +60,7 @@ class Limiter:
 
     @contextlib.contextmanager
     def slot(self, call: LLMCall, total: Deadline) -> Iterator[None]:
-        """A slot for one exchange. The time spent waiting is given back to the attempt.
+        """Hold a slot for one exchange. Time spent waiting for it extends the attempt's deadline.
 
         Raises AttemptStop if the call's deadline passes first, and LLMError if ``total`` does.
         """
@@ -73,7 +73,7 @@ class Limiter:
                 self._admit()
 
     def overloaded(self) -> None:
-        """The server reports overload."""
+        """Lower the limit because the server reports overload."""
         with self._lock:
             now = self._clock()
             self._clean_calls = 0
@@ -82,26 +82,26 @@ class Limiter:
                 self._limit = max(1, int(self._limit * _CUT))
 
     def pause(self, seconds: float) -> None:
-        """The server requests that nothing is sent for this long."""
+        """Send nothing for some time, as the server requests."""
         with self._lock:
             self._pause(min(seconds, _LONGEST_PAUSE_SEC))
 
     def unhealthy(self) -> None:
-        """The server has other problems: do not grow."""
+        """Start a new round because the server has a different problem."""
         with self._lock:
             self._clean_calls = 0
             if self._down:
                 self._pause(PROBE_EVERY_SEC)
 
     def gave_up(self) -> None:
-        """A call failed because the server is unhealthy."""
+        """Count a call that failed because the server is unhealthy."""
         with self._lock:
             self._failures += 1
             if self._down:
                 self._pause(PROBE_EVERY_SEC)
 
     def answered(self) -> None:
-        """The server is healthy."""
+        """Record that the server is healthy."""
         with self._lock:
             if self._down:
                 self._not_before = self._clock()
@@ -109,7 +109,7 @@ class Limiter:
             self._admit()
 
     def clean(self) -> None:
-        """An exchange succeeded at once."""
+        """Count a call that succeeded at its first attempt."""
         with self._lock:
             self._clean_calls += 1
             if self._clean_calls >= self._limit:

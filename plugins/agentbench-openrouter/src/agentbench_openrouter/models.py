@@ -41,19 +41,19 @@ def parse_models(answer: object) -> tuple[Model, ...]:
 def select(models: Sequence[Model], pattern: str) -> tuple[Model, ...]:
     """The models whose id or name contains ``pattern``, or matches it if it contains ``*``, ``?`` or ``[``.
 
-    Case-insensitive. Raises InputError if none does.
+    Case-insensitive. Raises InputError if there is none.
     """
     wanted = pattern.lower()
     glob = wanted if any(c in wanted for c in "*?[") else f"*{wanted}*"
     results = tuple(m for m in models if any(fnmatch.fnmatchcase(t.lower(), glob) for t in (m.id, m.name)))
     if not results:
         near = did_you_mean(pattern, (model.id for model in models))
-        raise InputError(f"no model matches {pattern!r}{near}", remedy=f"The server has {len(models)} models.")
+        raise InputError(f"no model matches {pattern!r}{near}", remedy=f"Models on the server: {len(models)}")
     return results
 
 
 def table(models: Iterable[Model]) -> list[str]:
-    """Lines of text: id, context length in tokens, US dollars per million tokens, tools."""
+    """Lines of text: id, context length in tokens, US dollars per million tokens, tool support."""
     rows = [("model", "context", "in $/M", "out $/M", "tools")]
     for m in models:
         tools = "?" if m.tools is None else "yes" if m.tools else "no"

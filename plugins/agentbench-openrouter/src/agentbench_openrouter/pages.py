@@ -1,4 +1,4 @@
-"""The JSON response of a GET, or an error for it."""
+"""Parses the response to a GET request as JSON, or raises an error that describes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentbench_openrouter.key import Key, no_key
 from agentbench_openrouter.server_errors import server_error
 
 _SHOWN_OF = 4000
-"""Characters of a server's message that are processed; fewer are shown."""
+"""Maximum characters of a server's message that are processed; at most 300 are shown."""
 _NO_SUCH_ENDPOINT = (404, 405, 501)
 
 
@@ -22,7 +22,7 @@ class OddAnswerError(UnavailableError):
 
 
 class SettingError(UnavailableError):
-    """An invalid setting of the environment prevents any request."""
+    """A setting in the environment prevents all requests."""
 
 
 class MissingEndpointError(OddAnswerError):
@@ -57,7 +57,7 @@ class Pages:
                 text, code = "", None
             raise self._problem(path, answer.status if answer.status >= 400 else code, answer, text)
         if not is_json:
-            kind = self.shown(answer.headers.get("content-type", "an unnamed type"))
+            kind = self.shown(answer.headers.get("content-type", "an unknown content type"))
             start = self.shown(answer.body[: 2 * _SHOWN_OF].decode("utf-8", "replace"))
             raise OddAnswerError(
                 f"{self.base_url}/{path} returned {kind} instead of JSON: {start or 'nothing'}",
@@ -85,8 +85,8 @@ class Pages:
         return OddAnswerError(f"{where} returned an error ({status or 'no code'}{text})", remedy="Try again later.")
 
     def shown(self, text: str) -> str:
-        """A server's text on one line: no control characters, bounded, and never the key."""
-        text = self._without_key(text)[:_SHOWN_OF]  # in this order: half a key must not be shown either
+        """A server's text on one line, shortened, without control characters and without the key."""
+        text = self._without_key(text)[:_SHOWN_OF]  # in this order: part of a key must not be shown either
         text = self._without_key(" ".join("".join(c if c.isprintable() else " " for c in text).split()))
         return text if len(text) <= 300 else text[:297] + "..."
 

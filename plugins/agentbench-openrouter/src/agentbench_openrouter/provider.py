@@ -56,12 +56,12 @@ class OpenRouter:
 
         Args:
             options: see :class:`OpenRouterOptions`.
-            environ: variables that contain the key; by default those of this process.
-            timing: for tests.
+            environ: environment variables, one of which contains the key; defaults to ``os.environ``.
+            timing: clock, sleep and jitter; replaced in tests.
 
         Raises:
             InputError: an invalid base URL or variable name, or a key that would be sent unencrypted.
-            UnavailableError: the variable does not contain a key.
+            UnavailableError: the variable's value cannot be sent as a header.
         """
         self._options = attrs.evolve(options, base_url=checked(options.base_url))
         self._timing = timing or Timing()
@@ -191,7 +191,7 @@ def _failure_of(error: ExchangeError) -> Failure:
     if error.kind == "closed":
         raise LLMError(str(error))
     words = {"timeout": "timeout", "too_long": "protocol", "odd": "protocol"}
-    # A timeout is likely to happen again, and each one may have to be paid for.
+    # A timeout is likely to happen again, and each one may cost money.
     retries = {"timeout": Retry.ONCE, "too_long": Retry.NEVER, "connect": Retry.UNREACHABLE}
     return Failure(
         error=words.get(error.kind, "transient"),

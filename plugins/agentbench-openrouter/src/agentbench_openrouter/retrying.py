@@ -1,4 +1,4 @@
-"""Retries: which failures, how often, and after how long. Every exchange is reported to the harness."""
+"""Retries: which failures are retried, how often, and after how long. Every exchange is reported to the harness."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AT_MOST = {
     Retry.EMPTY: 2,
     Retry.UNREACHABLE: math.inf,
 }
-"""Retries by kind of failure; for other kinds as many as a call has exchanges."""
+"""Maximum retries by kind of failure; other kinds are limited only by ``max_exchanges``."""
 
 Send = Callable[[], Completion | Failure]
 
@@ -45,8 +45,8 @@ class Retrying:
         """Send until there is a response, or retrying is pointless.
 
         Args:
-            send: one exchange.
-            call: the call of the harness.
+            send: runs one exchange.
+            call: the harness's call.
             total: deadline for all exchanges, on the clock of ``timing``.
 
         Raises:
@@ -80,7 +80,7 @@ class _Call:
             retry_error_callback=self._give_up,
         )
         result = again(self._exchange)
-        assert isinstance(result, Completion), "a failure is retried, or ends the call"
+        assert isinstance(result, Completion), "every failure is retried or ends the call"
         return result
 
     def _exchange(self) -> Completion | Failure:
@@ -93,7 +93,7 @@ class _Call:
         return result
 
     def _share(self, result: Completion | Failure) -> None:
-        """Share what this failure implies for other calls, while this call still holds its slot."""
+        """Apply what the result implies for other calls, while this call still holds its slot."""
         limiter = self.rules.limiter
         if isinstance(result, Completion):
             self._succeeded()
@@ -114,10 +114,10 @@ class _Call:
         self.rules.limiter.answered()
 
     def _once(self, *, free: bool = False) -> Completion | Failure:
-        """One exchange; ``free`` does not count as a retry.
+        """Run one exchange. With ``free``, it does not count toward ``max_exchanges``.
 
-        The exchange is reported before it has a slot: reporting may wait for budget that is reserved by other calls,
-        which wait for a slot themselves.
+        The exchange is reported before it gets a slot, because reporting may wait for budget that is reserved by other
+        calls, which may themselves be waiting for a slot.
         """
         entered, sent = self.exchanges == 0, False
         try:
@@ -154,7 +154,7 @@ class _Call:
     def _must_stop(self, state: tenacity.RetryCallState) -> bool:
         kind = _failure(state).retry
         self.tried[kind] += 1
-        if self.call.deadline.expired:  # an exchange that the deadline cut off does not extend the deadline
+        if self.call.deadline.expired:  # an exchange ended by the deadline does not extend it
             return True
         often = self.tried[kind] > _AT_MOST.get(kind, self.rules.max_exchanges)
         most, sent = self.rules.max_exchanges, self.exchanges - self.tried[Retry.UNREACHABLE]
@@ -186,11 +186,11 @@ class _Call:
         if failure.retry in (Retry.NEVER, Retry.ONCE):
             return text
         late = delay >= self.total.remaining()
-        why = f"waiting {delay:.0f} s more would exceed the time limit" if late else f"after {self.exchanges} exchanges"
+        why = f"waiting {delay:.0f} s more would exceed the time limit" if late else f"exchanges: {self.exchanges}"
         return f"{text} ({why})"
 
 
 def _failure(state: tenacity.RetryCallState) -> Failure:
-    assert state.outcome is not None, "tenacity asks after an exchange only"
+    assert state.outcome is not None, "tenacity calls this only after an exchange"
     failure: Failure = state.outcome.result()
     return failure

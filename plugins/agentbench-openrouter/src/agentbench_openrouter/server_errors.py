@@ -10,17 +10,17 @@ from typing import Any
 import attrs
 
 _MOST_WORDS = 10_000
-"""Characters of an error that are processed. Some servers quote the whole request."""
+"""Maximum characters of an error that are processed. Some servers quote the whole request."""
 
 
 @attrs.frozen(kw_only=True)
 class ServerError:
-    """A parsed server error. ``code`` is a status, from any of the known places."""
+    """A parsed server error. ``code`` is a status code from any of the known places."""
 
     code: int | None
     http_status: int
     words: frozenset[str]
-    """Every short code for the kind of error."""
+    """All codes and types that name the kind of error, in lowercase."""
     message: str
     raw: str
     """The message of the upstream provider."""
@@ -30,7 +30,7 @@ class ServerError:
 
     @property
     def text(self) -> str:
-        """All text."""
+        """The message, with the upstream provider's message unless it contains it."""
         if not self.raw or self.raw in self.message:
             return self.message
         return f"{self.message} {self.raw}".strip()

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 _LOOK_EVERY_SEC = 0.2
 _LAST_WORDS_SEC = 0.2
-"""How long an exchange may take to end after it was shut down."""
+"""Seconds to wait for an exchange to end after it was shut down."""
 
 
 class Watched:
@@ -32,23 +32,24 @@ class Watched:
         self._deadline = deadline
         self._news = threading.Event()
         self.cut = False
-        """Whether it was ended by the watchdog."""
+        """Whether the watchdog ended the exchange."""
 
     @property
     def over(self) -> bool:
-        """Whether its time is up."""
+        """Whether the exchange was ended, or its time limit or deadline has passed."""
         return self.cut or time.monotonic() >= self._end or self._deadline.expired
 
     def end(self) -> None:
-        """End it, and wake up its thread."""
+        """End the exchange, and wake up its thread."""
         self.cut = True
         self._line.cut()
         self._news.set()
 
     def apart(self, work: Callable[[], T], abandoned: Callable[[], None]) -> T:
-        """Run ``work`` in its own thread: name lookup and connecting cannot be interrupted.
+        """Run ``work`` in its own thread, because name lookup and connecting cannot be interrupted.
 
-        Raises AbandonedError if time is up while the work continues; ``abandoned`` is called when it ends.
+        Raises AbandonedError if the exchange is ended while ``work`` is running. In that case, ``abandoned`` is called
+        when ``work`` returns.
         """
         task = _AbandonableWork(work, abandoned, self._news)
         threading.Thread(target=task.run, name="agentbench-openrouter-connect", daemon=True).start()
@@ -61,7 +62,7 @@ class AbandonedError(Exception):
 
 
 class _AbandonableWork(Generic[T]):
-    """Work in its own thread, and its caller: they agree on who finishes last."""
+    """Work in its own thread. If its caller stops waiting, the thread calls ``abandoned`` at the end."""
 
     def __init__(self, work: Callable[[], T], abandoned: Callable[[], None], news: threading.Event) -> None:
         self._work = work
@@ -98,7 +99,7 @@ class _AbandonableWork(Generic[T]):
 
 
 class Watchdog:
-    """Watches exchanges. Its thread starts with the first one. Thread-safe."""
+    """Watches exchanges. Its thread is started for the first exchange. Thread-safe."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -108,7 +109,7 @@ class Watchdog:
 
     @contextlib.contextmanager
     def watching(self, line: Line, seconds: float, deadline: Deadline) -> Iterator[Watched]:
-        """Shut the line down when ``seconds`` or the deadline are over, inside the block."""
+        """Shut the line down if ``seconds`` elapse or the deadline passes within the block."""
         watched = Watched(line, seconds, deadline)
         with self._changed:
             if self._thread is None and not self.closed:
@@ -126,7 +127,7 @@ class Watchdog:
                 self._watched.discard(watched)
 
     def close(self) -> None:
-        """End all exchanges, and the thread. Idempotent."""
+        """End all exchanges and the thread. Idempotent."""
         with self._changed:
             self.closed = True
             for watched in self._watched:

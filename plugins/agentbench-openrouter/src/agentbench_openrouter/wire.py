@@ -15,7 +15,7 @@ from agentbench_openrouter.addresses import host, is_openrouter
 from agentbench_openrouter.options import OpenRouterOptions
 
 ECHOED = ("reasoning_details", "reasoning_content")
-"""Fields of a response that the server requires unchanged on the same message later."""
+"""Response fields that must be sent back unchanged with the same message."""
 
 DEFAULT_ANSWER_TOKENS = 4096
 """The default output limit: without a limit, servers reserve credit for the longest possible response."""
@@ -34,15 +34,15 @@ _NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 @attrs.frozen(kw_only=True)
 class Dialect:
-    """The dialect of a server."""
+    """The variant of the API that a server supports."""
 
     openrouter: bool
-    """Whether it supports the fields specific to OpenRouter."""
+    """Whether the server supports the fields specific to OpenRouter."""
     cap: Literal["max_completion_tokens", "max_tokens"]
 
     @classmethod
     def of(cls, options: OpenRouterOptions) -> Dialect:
-        """The configured field, or the one that the host uses. Many small servers only support ``max_tokens``."""
+        """The configured dialect, or the one that the host uses. Many small servers only support ``max_tokens``."""
         auto = options.dialect == "auto"
         openrouter = is_openrouter(options.base_url) if auto else options.dialect == "openrouter"
         if options.max_tokens_field != "auto":
@@ -61,7 +61,7 @@ def body(
     halved: bool = False,
     max_price: Mapping[str, float] | None = None,
 ) -> bytes:
-    """The body of a completion.
+    """The body of a completion request.
 
     Args:
         request: sampling settings that are ``None`` are omitted, so the provider's defaults apply.
@@ -103,7 +103,7 @@ def body(
 
 
 def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
-    """Messages in the required form: consecutive system messages are merged, no response is empty, and call ids are
+    """Messages in the required form: consecutive system messages are merged, empty responses omitted, and call ids made
     unique."""
     written: list[dict[str, Any]] = []
     ids = _Ids(conversation)
@@ -162,7 +162,7 @@ def _routing(options: OpenRouterOptions) -> dict[str, Any]:
 
 
 class _Ids:
-    """Call ids in requests. Some models restart numbering in every turn, some omit ids."""
+    """Call ids in requests. Some models restart numbering in every turn, and some omit ids."""
 
     def __init__(self, conversation: Sequence[Message]) -> None:
         self._ids_given = {call.id for message in conversation for call in message.tool_calls}
@@ -177,7 +177,7 @@ class _Ids:
         return [call_id for _, call_id in self._open]
 
     def of_result(self, message: Message) -> str:
-        """The id of the call that this result belongs to: the next one of the turn that had the same id."""
+        """The id of the call that this result belongs to: the turn's next call that had the result's id."""
         for at, (before, now) in enumerate(self._open):
             if before == message.tool_call_id:
                 del self._open[at]
