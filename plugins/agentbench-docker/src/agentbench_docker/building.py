@@ -67,7 +67,7 @@ def build(client: Client, base: str, ca_bundle: str, say: Callable[[str], None])
     """Build the image if it does not exist.
 
     Args:
-        client: client of the engine.
+        client: reaches the engine.
         base: image name, ``debootstrap``, or empty for the public Python image.
         ca_bundle: file with additional CA certificates for pip; empty: none.
         say: receives progress messages.
@@ -223,7 +223,7 @@ def _docker_build(
 
 
 def _bootstrapped(client: Client, deadline: Deadline, say: Callable[[str], None]) -> str:
-    """Build a base image from Debian packages if it does not exist; its name."""
+    """Build a base image from Debian packages if it does not exist, and return its name."""
     from python_on_whales import DockerException
 
     recipe = f"{_SUITE} {','.join(_PACKAGES)}"

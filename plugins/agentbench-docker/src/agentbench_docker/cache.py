@@ -39,7 +39,7 @@ class Entry:
     facts: Mapping[str, str]
     created_at: str
     tree: str
-    """Name of the prepared tree. Each preparation creates a new one, since other runs may still use the old one."""
+    """Name of the prepared tree. Each preparation creates a new tree, since other runs may still use the old one."""
     volumes: tuple[str, ...]
     schema: int = 1
 
@@ -79,7 +79,7 @@ class Cache:
 
     @contextlib.contextmanager
     def lock(self, key: str, deadline: Deadline) -> Iterator[None]:
-        """Lock an environment for preparation or removal. Raises DeadlineExceeded."""
+        """Lock an environment for preparation or removal. Raises DeadlineExceeded if it stays locked."""
         directory = self._directory(key)
         directory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = filelock.FileLock(directory.with_suffix(".lock"), thread_local=False)
@@ -100,7 +100,7 @@ class Cache:
         return None
 
     def new_tree(self, key: str, tree: str) -> Path:
-        """Create the parent directory of a new tree and return the tree's path. Removes old trees unless in use."""
+        """Create the directory of a new tree, and return the tree's path. Remove old trees that are not in use."""
         if not self._in_use(key):
             self.remove(key)
         directory = self._directory(key) / tree
@@ -113,7 +113,7 @@ class Cache:
             remove_tree(self._directory(key) / tree)
 
     def remove(self, key: str) -> None:
-        """Remove an environment. The description goes first, so a partly removed environment is not found."""
+        """Remove an environment. The description is removed first: a partly removed environment is not found."""
         self._description_path(key).unlink(missing_ok=True)
         with contextlib.suppress(FileNotFoundError):
             remove_tree(self._directory(key))
@@ -176,7 +176,7 @@ class Cache:
 
 
 def _is_locked(mark: Path) -> bool:
-    """Whether the process that created the file still runs. The kernel releases its lock when it exits."""
+    """Whether the process that created the file is still running. The kernel releases the lock when it exits."""
     try:
         with mark.open("rb") as opened:
             fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -21,7 +21,7 @@ from agentbench_docker.container import Container
 POLL = 0.1
 """Seconds between checks of the deadline."""
 KILL_GRACE = 20.0
-"""Seconds for PID 1 to answer after a command's deadline."""
+"""Maximum seconds for PID 1 to answer after a command's deadline."""
 START_GRACE = 60.0
 END_GRACE = 10.0
 _CHUNK = 1 << 20
@@ -30,7 +30,7 @@ _MOST_STDERR = 1 << 16
 
 
 class ChannelLostError(Exception):
-    """PID 1 exited or does not answer. ``message`` is error output of docker or PID 1.
+    """PID 1 exited or does not answer. ``message`` may be error output of docker or PID 1.
 
     ``ended``: the connection was closed; False if the answer timed out. ``exit_code``: exit code of ``docker``.
     """
@@ -51,7 +51,7 @@ class FileRefusedError(Exception):
 
 @attrs.frozen(kw_only=True)
 class CommandRequest:
-    """A command to run. With ``once``, the container exits with the command and its exit code."""
+    """A command to run. With ``once``, the container exits with the command, with the same exit code."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -86,13 +86,13 @@ class Channel:
     def exec(self, request: CommandRequest, deadline: Deadline) -> ExecResult:
         """Run a command. At the deadline, PID 1 kills it and reports whether it had already exited.
 
-        Raises ChannelLostError.
+        Raises ChannelLostError if PID 1 exits or does not answer.
         """
         with self._one_at_a_time():
             self._send({"op": "exec", **attrs.asdict(request), "cap": OUTPUT_CAP})
             while not self._readable(min(POLL, deadline.remaining())):
                 if deadline.expired:
-                    with contextlib.suppress(ChannelLostError):  # it may be exiting now, with an answer
+                    with contextlib.suppress(ChannelLostError):  # PID 1 may be exiting after it has answered
                         self._send({"op": "kill"})
                     break
             return _result(*self._receive(time.monotonic() + KILL_GRACE))

@@ -71,7 +71,7 @@ class Client:
         return self.host.startswith(("unix://", "npipe://", "fd://"))
 
     def argv(self, seconds: float) -> list[str]:
-        """The first words of a client command line. The client is killed after ``seconds``; 0 means no limit."""
+        """The start of a client command line. The client is killed after ``seconds``; 0 means no limit."""
         return [str(self._script), f"{seconds:.3f}"]
 
     def call(self, work: Callable[[DockerClient], T], deadline: Deadline, *, at_most: float = CALL_SEC) -> T:

@@ -23,7 +23,7 @@ _REMOVAL_POLL_SEC = 0.05
 
 @attrs.frozen(kw_only=True)
 class ContainerState:
-    """ContainerState of a container, as reported by the engine."""
+    """The state of a container, as reported by the engine."""
 
     running: bool
     paused: bool
@@ -37,9 +37,9 @@ class ContainerState:
         """Whether only an external cause can explain this state.
 
         Args:
-            guarded: processes in the container can end PID 1 only by exhausting memory. It exits with 0 when the
+            guarded: processes in the container can end PID 1 only by exhausting memory. PID 1 exits with 0 when the
                 harness disconnects. External signals and engine restarts result in 137, 143 or 255.
-            cut: the connection was closed; False if the answer only timed out.
+            cut: the connection was closed; False if PID 1 only did not answer in time.
         """
         if self.running:
             return self.paused or cut
@@ -57,7 +57,7 @@ class Container:
 
     @staticmethod
     def create(client: Client, image: str, arguments: dict[str, Any], deadline: Deadline) -> Container:
-        """Create a container without starting it. Raises SandboxError, DeadlineExceeded."""
+        """Create a container without starting it. Raises SandboxError if the engine cannot create it."""
         from python_on_whales import DockerException
 
         command = arguments["command"]
@@ -76,7 +76,7 @@ class Container:
         )
 
     def start(self, deadline: Deadline) -> None:
-        """Start it in the background. Raises SandboxError."""
+        """Start it in the background. Raises SandboxError on failure."""
         from python_on_whales import DockerException
 
         try:
@@ -103,7 +103,7 @@ class Container:
         )
 
     def wait(self, deadline: Deadline) -> ContainerState:
-        """Wait until it has exited; its final state."""
+        """Wait until it has exited, and return its final state."""
         from python_on_whales import DockerException
 
         state = self.state()
@@ -115,7 +115,7 @@ class Container:
         return state
 
     def run_as_root(self, command: str, deadline: Deadline) -> None:
-        """Run a shell command as the container's root user, without capabilities. Raises SandboxError."""
+        """Run a shell command as the container's root user, without capabilities. Raises SandboxError if it fails."""
         from python_on_whales import DockerException
 
         try:
@@ -126,7 +126,7 @@ class Container:
             raise SandboxError(f"{command!r} failed as root: {one_line(error.stderr or str(error))}") from None
 
     def commit(self, name: str, *, blank: Sequence[str]) -> str:
-        """Commit it as an image with the ``blank`` labels cleared; the image's id. Raises SandboxError."""
+        """Commit it as an image with the ``blank`` labels cleared, and return the image's id. Raises SandboxError."""
         changes = [part for label in blank for part in ("--change", f"LABEL {label}=")]
         command = [*self.client.argv(COMMIT_SEC), "commit", *changes, self.id, name]
         result = subprocess.run(
@@ -147,7 +147,7 @@ class Container:
             self.client.call(lambda docker: docker.container.kill(self.id), Deadline(REMOVE_SEC))
 
     def remove(self) -> None:
-        """Kill and remove it. Succeeds if it no longer exists. Raises SandboxError."""
+        """Kill and remove it, if it still exists. Raises SandboxError if the engine cannot remove it."""
         deadline = Deadline(REMOVE_SEC)
         while message := self._try_remove(deadline):
             if "is already in progress" not in message:  # another process is removing it: wait
@@ -156,7 +156,7 @@ class Container:
             time.sleep(_REMOVAL_POLL_SEC)
 
     def _try_remove(self, deadline: Deadline) -> str:
-        """Remove it; the engine's error message, or empty."""
+        """Remove it, and return the engine's error message, or an empty string."""
         from python_on_whales import DockerException
         from python_on_whales.exceptions import NoSuchContainer
 

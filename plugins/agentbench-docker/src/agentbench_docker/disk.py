@@ -22,7 +22,7 @@ from agentbench_core import UnavailableError
 
 INTERVAL = 1.0
 FLOOR = 64 << 20
-"""Bytes. A disk with less free space counts as full, since writes by other programs may fail."""
+"""Minimum number of free bytes. A disk with fewer counts as full, since writes by other programs may fail."""
 _REST = 100
 """Pause between counts, as a multiple of the duration of a count, unless free disk space shrinks."""
 _CONTAINER = re.compile(rb"[0-9a-f]{64}")
@@ -44,7 +44,7 @@ class Usage:
         return Usage(self.bytes - other.bytes, self.files - other.files)
 
     def allowance(self, limit: Usage) -> Usage:
-        """Allowed usage given this usage: the limit, or the usage plus an eighth of the limit if that is more."""
+        """Allowed usage after this usage: the limit, or this usage plus an eighth of the limit if larger."""
         return Usage(max(limit.bytes, self.bytes + limit.bytes // 8), max(limit.files, self.files + limit.files // 8))
 
     def exceeds(self, other: Usage) -> bool:
@@ -65,7 +65,7 @@ class _Watched:
     """Usage of the prepared tree, which does not count toward the limit; None until measured."""
     next_at: float = 0.0
     free: int = 0
-    """Free bytes on the disk at the last count."""
+    """Number of free bytes on the disk at the last count."""
 
 
 class DiskWatch:
@@ -76,7 +76,7 @@ class DiskWatch:
     """
 
     def __init__(self, limit: Usage) -> None:
-        """``limit`` is the allowed usage beyond the prepared tree. Raises UnavailableError without GNU ``find``."""
+        """``limit`` is the allowed usage beyond the prepared tree. Raises UnavailableError if GNU ``find`` is missing."""
         self._limit = limit
         self._find = _find()
         self._lock = threading.Lock()
@@ -129,7 +129,7 @@ class DiskWatch:
     def check(self) -> None:
         """Measure the containers that are due, and kill those that exceed their limit.
 
-        When a disk is full, all on it are counted; if none of them wrote too much, all are killed with that reason.
+        When a disk is full, all containers on it are measured. If none exceeds its limit, all of them are killed.
         """
         with self._lock:
             watched = tuple(self._watched.values())

@@ -38,7 +38,7 @@ class EngineFacts:
     kernel: str
     cpus: int
     memory: int
-    """Bytes."""
+    """Number of bytes."""
     root: str
     """Directory for images and containers."""
 
@@ -94,7 +94,7 @@ def _facts(client: Client, docker: DockerClient, deadline: Deadline) -> EngineFa
 
 
 def _cgroup_version(client: Client, deadline: Deadline) -> str:
-    """``1`` or ``2``, or empty before Engine 20.10. The model of python-on-whales does not have this field."""
+    """``1`` or ``2``, or empty before Engine 20.10. python-on-whales does not provide this field."""
     command = [*client.argv(max(1.0, min(10.0, deadline.remaining()))), "info", "--format", "{{.CgroupVersion}}"]
     result = subprocess.run(
         command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL

@@ -83,7 +83,7 @@ class DockerEnvironment:
         )
 
     def _readable(self, source: Path, directory: Path) -> Path:
-        """Copy ``source`` so that the container's user can read it."""
+        """Return a copy of ``source`` that the container's user can read."""
         target = directory / str(len(list(directory.iterdir())))
         if source.is_dir():
             fork(source, target)

@@ -24,7 +24,7 @@ from agentbench_docker.inside.monitoring import Capture
 END_GRACE = 0.2
 _EXEC_SEC = 60.0
 _SURE_SEC = 5.0
-"""Seconds for the engine to register that a container has exited."""
+"""Maximum seconds for the engine to register that a container has exited."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Variable names that a shell can export."""
 
@@ -53,7 +53,7 @@ printf '\n%s %s %s %s\n' "$proof" "$code" "$before" "$(counts)" >&2
 
 
 class ExecCalls:
-    """Implements ``Transport``. Restarts the container at a deadline to be sure to kill all processes."""
+    """Implements ``Transport``. Restarts the container at a deadline, so that no process survives."""
 
     def __init__(self, container: Container, shell: Sequence[str], deadline: Deadline) -> None:
         """``shell`` is the command line prefix that starts a shell."""
@@ -102,7 +102,7 @@ class ExecCalls:
         self._file(["sh", "-c", script, "sh", path, secrets.token_hex(4)], data, cap=OUTPUT_CAP)
 
     def close(self) -> None:
-        """Kill the running client. Processes that it started end with the container."""
+        """Kill the running client. Processes that it has started end with the container."""
         if self._running is not None:
             _kill(self._running)
 

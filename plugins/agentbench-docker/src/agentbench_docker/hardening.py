@@ -17,7 +17,7 @@ FIXED_ID = 10001
 """User and group id of commands when the harness runs as root."""
 HOME = "/home/agent"
 PREFIX = "/opt/venv"
-"""Install prefix of setup. HOME is new in every container."""
+"""Install prefix for setup, since HOME is new in every container."""
 MOUNT_ROOT = "/agentbench"
 """Mount point of AgentBench's own files."""
 _INSIDE = Path(__file__).with_name("inside")
@@ -52,7 +52,7 @@ class Person:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
     def chown_tree(self, root: Path) -> None:
-        """The same for a whole tree, which must not be modified concurrently."""
+        """Change the owner of a whole tree, which must not be modified concurrently."""
         if os.geteuid() == 0:
             for directory, names, files in os.walk(root):
                 for path in (Path(directory), *(Path(directory, name) for name in (*names, *files))):
@@ -114,7 +114,7 @@ class Hardening:
             volumes: directories of the image to mount as tmpfs.
             network: a network name, or ``none``.
             set_up: whether this is a setup container, with a writable root file system.
-            hosted: whether the AgentBench server is PID 1; otherwise a waiting shell.
+            hosted: whether PID 1 is the AgentBench server; otherwise it is a waiting shell.
             labels: additional labels.
         """
         settings, options = spec.settings, self.options
@@ -155,7 +155,7 @@ class Hardening:
         return arguments
 
     def shell(self) -> list[str]:
-        """Shell command for images without Python, with the seccomp filter of PID 1 in other images."""
+        """Shell command for images without Python, with the same seccomp filter as PID 1 in other images."""
         return [*([self.gate.target] if self.gate else []), "/bin/sh"]
 
     def _tmpfs(self, memory_mb: int, volumes: Sequence[str]) -> list[str]:

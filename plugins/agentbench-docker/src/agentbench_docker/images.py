@@ -19,7 +19,7 @@ PACKAGES = "agentbench.packages"
 
 @attrs.frozen(kw_only=True)
 class BaseImage:
-    """An image name, resolved at its first use."""
+    """An image name and the image that it referred to at its first use."""
 
     name: str
     image: Image
@@ -39,7 +39,7 @@ class BaseImages:
         self._known: dict[str, BaseImage] = {}
 
     def get(self, name: str, deadline: Deadline) -> BaseImage:
-        """Resolve an image name. Raises UnavailableError if the image is missing, SandboxError."""
+        """Resolve an image name. Raises UnavailableError if the image cannot be found or pulled."""
         with self._lock:
             if name not in self._known:
                 self._known[name] = self._find(name, deadline)

@@ -23,7 +23,7 @@ from agentbench_docker.owner import Lease
 from agentbench_docker.sandbox import DISK_REMEDY, DockerSandbox, Transport, expired_result
 
 _NO_PYTHON_CODES = (1, 126, 127)
-"""Exit codes of PID 1 before it is ready if the image has no usable Python."""
+"""Exit codes with which PID 1 fails to start if the image has no usable Python."""
 
 
 @attrs.frozen(kw_only=True)
@@ -89,7 +89,7 @@ class Launcher:
         self._closed = False
 
     def start(self, spec: ContainerSpec, deadline: Deadline) -> DockerSandbox:
-        """Start a sandbox. Raises SandboxError, DeadlineExceeded."""
+        """Start a sandbox. Raises SandboxError if that fails, and DeadlineExceeded if the deadline passes first."""
         container = self._create(spec, deadline)
         try:
             sandbox = DockerSandbox(
@@ -118,7 +118,7 @@ class Launcher:
         return sandbox
 
     def has_python(self, spec: ContainerSpec, deadline: Deadline) -> bool:
-        """Whether the AgentBench server can be PID 1 in an image. Tried once per image."""
+        """Whether the AgentBench server can be PID 1 in an image. Each image is tried only once."""
         image = spec.image.id
         if image not in self._hosted:
             self._hosted[image] = self._try_process_1(spec, deadline)
@@ -138,7 +138,7 @@ class Launcher:
         return True
 
     def run_once(self, spec: ContainerSpec, command: str, deadline: Deadline) -> ExecResult:
-        """Run a command in a container that exits with it. The engine reports the exit code."""
+        """Run a command in a container that exits with the command. The engine reports the exit code."""
         more: dict[str, Any] = {}
         proof = secrets.token_hex(16)
         if not spec.image.hosted:
@@ -215,13 +215,13 @@ class Launcher:
 
 
 def results_mount(directory: Path) -> tuple[Mount, dict[str, str]]:
-    """A writable mount for results, and the variable with its path."""
+    """A writable mount for results, and the environment variable that contains its path."""
     target = f"{MOUNT_ROOT}/results"
     return Mount(source=directory, target=target, read_only=False), {"AGENTBENCH_RESULTS": target}
 
 
 def input_mounts(inputs: Mapping[str, Path]) -> tuple[list[Mount], dict[str, str]]:
-    """A mount for each input, and the variable with their directory."""
+    """A mount for each input, and the environment variable that contains the path of their directory."""
     target = f"{MOUNT_ROOT}/inputs"
     mounts = [Mount(source=source.absolute(), target=f"{target}/{name}") for name, source in inputs.items()]
     return mounts, {"AGENTBENCH_INPUTS": target}
@@ -285,5 +285,5 @@ def _result_without_answer(state: ContainerState, error: ChannelLostError, *, gu
         raise SandboxError(
             f"the container was stopped or disconnected externally: exit code {state.exit_code}; {error}"
         )
-    # The exit code is that of PID 1, and must not count as a pass.
+    # This is the exit code of PID 1, and must not count as a pass.
     return ExecResult(exit_code=state.exit_code or 137, limits_hit=("oom",) if state.oom_killed else ())

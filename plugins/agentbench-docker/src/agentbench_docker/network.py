@@ -24,7 +24,7 @@ class Network:
         self._lock = threading.Lock()
 
     def name(self, deadline: Deadline) -> str:
-        """The network's name. Creates the network if needed. Raises SandboxError on failure."""
+        """Return the network's name. Create the network if needed. Raises SandboxError on failure."""
         from python_on_whales import DockerException
 
         if self._existing:
@@ -58,5 +58,5 @@ class Network:
         except DockerException:
             raise UnavailableError(
                 f"docker network {self._existing!r} does not exist",
-                remedy=f"Run: docker network create {self._existing}. Or leave sandbox.setup_network empty.",
+                remedy=f"Create it with `docker network create {self._existing}`, or leave sandbox.setup_network empty.",
             ) from None

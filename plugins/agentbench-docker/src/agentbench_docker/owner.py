@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from python_on_whales import Container, DockerClient
 
 OWNER = "agentbench.owner"
-"""Label: scratch directory of the owning provider. Used as a name only: the path may not exist for the reader."""
+"""Label: scratch directory of the owning provider. Only a name, since other processes may not see the path."""
 KEEPER = "agentbench.keeper"
 """Label of a keeper container: the name of its owner."""
 USER = "agentbench.uid"
@@ -55,9 +55,9 @@ class Lease:
         self._keeper: subprocess.Popen[bytes] | None = None
 
     def acquire(self, image: str, deadline: Deadline) -> None:
-        """Start a keeper from an image id unless one is running. A restart of the engine ends it.
+        """Start a keeper from an image id unless one is running. A restart of the engine ends the keeper.
 
-        Raises SandboxError, DeadlineExceeded.
+        Raises SandboxError if it does not start, and DeadlineExceeded if the deadline passes first.
         """
         with self._lock:
             if self._keeper is not None and self._keeper.poll() is None:
@@ -120,7 +120,7 @@ def labels(scratch: Path) -> dict[str, str]:
 
 
 def sweep(client: Client) -> list[str]:
-    """Remove this user's containers and networks that have no active lease; returns their names."""
+    """Remove this user's containers and networks that have no active lease, and return their names."""
     return client.call(_sweep, Deadline(SWEEP_SEC))
 
 
@@ -140,7 +140,7 @@ def _sweep(docker: DockerClient) -> list[str]:
 
     @functools.cache
     def is_dead(owner: str) -> bool:
-        # Check the lease after listing the resources: an owner takes the lease before it creates any.
+        # Check the lease after listing the resources, since an owner takes the lease before it creates any.
         keepers = docker.container.list(all=True, filters=[("label", f"{KEEPER}={owner}")])
         return not any(_status(keeper) in _KEEPER_STATES for keeper in keepers)
 

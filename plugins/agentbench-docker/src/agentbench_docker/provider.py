@@ -62,7 +62,7 @@ class DockerProvider:
         self._engine: Engine | None = None
 
     def preflight(self, specs: Sequence[EnvironmentSpec]) -> Sequence[str]:
-        """Check the engine, images, memory and disk space. Raises UnavailableError.
+        """Check the engine, images, memory and disk space. Raises UnavailableError if a run is impossible.
 
         Returns warnings about known vulnerabilities of the engine's runc.
         """
@@ -109,7 +109,7 @@ class DockerProvider:
         )
 
     def sweep(self) -> Sequence[str]:
-        """Remove leftovers of crashed runs; returns their names."""
+        """Remove leftovers of crashed runs, and return their names."""
         client = self._connect().client
         removed = [*owner.sweep(client), *storage.sweep_images(client, self._cache)]
         return [*removed, *map(str, Scratch.sweep(owner.PURPOSE))]
@@ -127,7 +127,7 @@ class DockerProvider:
                 stack.callback(engine.watch.close)
 
     def _connect(self) -> Engine:
-        """Connect to the engine on first use. Raises UnavailableError."""
+        """Connect to the engine on first use. Raises UnavailableError if that fails."""
         with self._connecting:
             return self._engine or self._make_engine()
 

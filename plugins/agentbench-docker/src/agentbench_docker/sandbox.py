@@ -70,7 +70,7 @@ class DockerSandbox:
         self._removed = False
         self._full = False
         self._external_reason = ""
-        """Reason for which an external cause ended the sandbox; empty if none."""
+        """The external cause that ended the sandbox; empty if there is none."""
         self._pending_limits: tuple[str, ...] = ()
         """Limits that were hit while no command was running; reported with the next result."""
         self._transport = connect(deadline)
@@ -121,12 +121,12 @@ class DockerSandbox:
             return self._transport.read(target, limit)
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Replace or create a file atomically. Keeps the mode of an existing file; hard links keep the old content."""
+        """Write a file atomically. An existing file keeps its mode, and its other hard links the old content."""
         with self._files(path) as target:
             self._transport.write(target, data)
 
     def kill_for_disk(self, why: str) -> None:
-        """Kill all processes because the sandbox filled the disk. The current or next result reports the limit.
+        """Kill all processes because of disk usage. The current or next result reports that the limit was hit.
 
         A non-empty ``why`` means that the sandbox did not cause it: all later calls raise SandboxError with ``why``.
         """
@@ -235,7 +235,7 @@ def _describe(state: ContainerState, error: ChannelLostError) -> str:
 
 
 def expired_result(deadline: Deadline, result: ExecResult) -> ExecResult:
-    """``result`` if the deadline expired; raises if the deadline was ended for another reason."""
+    """Return ``result`` if the deadline expired. If it was ended for another reason, raise that."""
     with contextlib.suppress(DeadlineExceeded):
         deadline.check()
     return result

@@ -20,7 +20,7 @@ _CALL_SEC = 120.0
 _LOCK_SEC = 0.5
 _REPOSITORY = "agentbench/environment"
 _KEY_LENGTH = 32
-"""Length of a key in image names, as in directory names of the cache."""
+"""Length of keys in image names and in the cache's directory names."""
 
 
 @attrs.frozen(kw_only=True)
@@ -30,14 +30,14 @@ class StoredEnvironment:
     entry: Entry
     workspace_bytes: int
     image_bytes: int
-    """Size of its image beyond the base image; 0 if it has none."""
+    """Size of its image beyond the base image; 0 if it has no image of its own."""
     used_at: float
     in_use: bool
     """Whether a running provider uses it."""
 
     @property
     def bytes(self) -> int:
-        """Total size."""
+        """Total size in bytes."""
         return self.workspace_bytes + self.image_bytes
 
 
@@ -58,7 +58,7 @@ def stored_environments(client: Client, cache: Cache) -> list[StoredEnvironment]
 def select_for_removal(
     environments: Sequence[StoredEnvironment], *, older_than_days: float | None, max_bytes: int | None
 ) -> list[StoredEnvironment]:
-    """Environments to remove: those unused for too long, then the least recently used until the rest fits.
+    """Environments to remove: those unused for too long, then the least recently used until the rest fit.
 
     Environments in use are never selected.
     """
@@ -79,7 +79,7 @@ def select_for_removal(
 
 
 def remove(client: Client, cache: Cache, each: StoredEnvironment) -> bool:
-    """Remove an environment. Returns False if it is in use."""
+    """Remove an environment, and return whether it was removed. One that is in use or locked is kept."""
     with contextlib.suppress(DeadlineExceeded), cache.lock(each.entry.key, Deadline(5.0)):
         if cache.in_use(each.entry):
             return False
@@ -96,7 +96,7 @@ def image_name(key: str, cache: Cache) -> str:
 
 
 def sweep_images(client: Client, cache: Cache) -> list[str]:
-    """Remove images of incomplete preparations; returns their names."""
+    """Remove images of incomplete preparations, and return their names."""
     from python_on_whales import DockerException
 
     expected = {image_name(entry.key, cache) for entry in cache.entries()}

@@ -18,7 +18,7 @@ from agentbench_docker.inside.supervisor import supervise
 
 CHUNK = 1 << 16
 GRACE = 3.0
-"""Seconds for a supervisor to respond before all processes are killed."""
+"""Seconds that a supervisor has to respond before all processes are killed."""
 
 
 class RefusedError(Exception):
@@ -29,7 +29,7 @@ class Supervisor:
     """Handle of a supervisor process, which runs one command at a time and adopts its descendants."""
 
     def __init__(self, badness: int) -> None:
-        """``badness`` is a descriptor of this process's ``oom_score_adj``. Children inherit 1000: killed first."""
+        """``badness`` is a descriptor of this process's ``oom_score_adj``. Children get 1000, to be killed first."""
         self.control, remote = socket.socketpair()
         try:
             os.pwrite(badness, b"1000", 0)
@@ -76,7 +76,7 @@ class Supervisor:
             self.receive()
 
     def wait_until(self, done: Callable[[], bool], work: Callable[[], object]) -> None:
-        """Repeat ``work`` until ``done``, for up to ``GRACE`` seconds. Resumes the supervisor if it was stopped."""
+        """Repeat ``work`` until ``done``, for up to ``GRACE`` seconds. Resume the supervisor if it was stopped."""
         give_up_at = time.monotonic() + GRACE
         while not (done() or self.gone) and time.monotonic() < give_up_at:
             send(self.pid, signal.SIGCONT)
@@ -150,7 +150,7 @@ class Command:
             os.close(descriptor)
 
     def kill(self) -> bool:
-        """Tell the supervisor to kill all descendants; whether it succeeded."""
+        """Tell the supervisor to kill all descendants, and return whether it did."""
         with contextlib.suppress(OSError):
             self.supervisor.control.send(b"k")
         self.supervisor.wait_until(lambda: self.supervisor.alone, self.poll)

@@ -13,7 +13,7 @@ class GoneError(Exception):
 
 
 def read_exactly(descriptor: int, size: int) -> bytes:
-    """Read ``size`` bytes. Raises GoneError."""
+    """Read ``size`` bytes. Raises GoneError at the end of the input."""
     data = bytearray()
     while len(data) < size:
         part = os.read(descriptor, min(size - len(data), 1 << 20))
@@ -24,7 +24,7 @@ def read_exactly(descriptor: int, size: int) -> bytes:
 
 
 def receive() -> dict[str, Any]:
-    """Read the next request. Raises GoneError."""
+    """Read the next request. Raises GoneError at the end of the input."""
     size = int.from_bytes(read_exactly(0, 4), "big")
     request: dict[str, Any] = json.loads(read_exactly(0, size).decode())
     return request
@@ -39,7 +39,7 @@ def answer(fields: dict[str, Any], *payloads: bytes) -> None:
 
 
 def ready(descriptors: Any, seconds: float) -> Any:
-    """The descriptors that are readable, waiting up to ``seconds``."""
+    """Wait up to ``seconds`` until descriptors are readable, and return those that are."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)

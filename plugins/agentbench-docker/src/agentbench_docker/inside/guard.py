@@ -22,7 +22,7 @@ _REFUSED: dict[int, tuple[tuple[int, int | None], ...]] = {
     0xC00000B7: ((261, 1), (198, 40), (425, None)),  # ARM, 64 bits
     0x40000028: ((369, 1), (281, 40), (425, None)),  # ARM, 32 bits
 }
-"""Refused system calls by audit architecture: the number and the refused first argument; None refuses all calls.
+"""Refused system calls by audit architecture: number and refused first argument, or None to refuse all calls.
 
 ``prlimit`` of PID 1, since the kernel kills PID 1 when a CPU time limit is exceeded.
 ``socket`` with AF_VSOCK, which can reach the host from a virtual machine without a network.
@@ -46,7 +46,7 @@ def adopt_orphans() -> None:
 
 
 def install_filter() -> bool:
-    """Install the filter for this process and its children. Refused calls fail with EPERM. Returns success."""
+    """Install the filter for this process and its children. Refused calls fail with EPERM. Return success."""
     if os.uname().machine not in ("x86_64", "aarch64"):
         return False
     data = instructions()
@@ -68,7 +68,7 @@ def instructions() -> bytes:
 
 
 def _refusal(number: int, argument: int | None) -> list[tuple[int, int, int, int]]:
-    """Instructions: operation, instructions to skip if equal, to skip if not equal, operand.
+    """Instructions: operation, number of instructions to skip if equal and if not equal, operand.
 
     Compares the lower 32 bits of the argument, which are all that the kernel uses.
     """

@@ -12,7 +12,7 @@ COUNTERS = {
     "oom": (("memory/memory.oom_control", "oom_kill"), ("memory.events", "oom_kill")),
     "pids": (("pids/pids.events", "max"), ("pids.events", "max")),
 }
-"""Kernel counters of OOM kills and refused forks: the files of cgroup 1, then 2."""
+"""Kernel counters of OOM kills and refused forks: cgroup v1, then cgroup v2."""
 
 RESOURCE_FILES: dict[str, dict[bytes, tuple[str, float]]] = {
     "cpuacct/cpuacct.usage": {b"": ("cpu", 1e-9)},
@@ -21,10 +21,10 @@ RESOURCE_FILES: dict[str, dict[bytes, tuple[str, float]]] = {
     "memory.pressure": {b"some": ("stall", 1e-6)},
     "memory.events": {b"max": ("reclaims", 1)},
 }
-"""Kernel counters of CPU throttling and memory pressure, by file and first word of a line, with factors to seconds.
+"""Kernel counters of CPU throttling and memory pressure, by file and first word of a line: name and unit.
 
-Files of cgroup 1, then 2. Cgroup 1 has none for memory: ``memory.failcnt`` stays 0 if memory and swap have the same
-limit.
+Cgroup v1, then cgroup v2. Cgroup v1 has no usable counter of memory pressure: ``memory.failcnt`` stays 0 if memory
+and swap have the same limit.
 """
 PERIOD = 0.1
 """Default period of the CPU limit in seconds, if the kernel does not report it."""
@@ -73,7 +73,7 @@ class Counter:
         return self.descriptor >= 0
 
     def read(self) -> int:
-        """The current value; 0 if the kernel does not provide it."""
+        """The current value; 0 if the kernel does not provide the counter."""
         if not self.counts:
             return 0
         for line in os.pread(self.descriptor, 4096, 0).splitlines():

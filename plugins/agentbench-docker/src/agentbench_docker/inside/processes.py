@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 SWEEP_GRACE = 10.0
-"""Seconds within which all processes of a container must have exited."""
+"""Seconds to wait until all killed processes of a container have exited."""
 
 
 def reap() -> bool:
-    """Reap exited children; whether no child is left."""
+    """Reap exited children, and return whether no child is left."""
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -57,7 +57,7 @@ def kill_descendants() -> None:
 def descendants() -> Any:
     """Process ids of all descendants that are not zombies, and their process groups as negative numbers.
 
-    Signalling the group also reaches processes that fork and exit too fast to be signalled by id.
+    Signals to a group also reach processes that fork and exit too fast to be signalled by id.
     """
     children: dict[int, list[int]] = {}
     groups: dict[int, int] = {}
@@ -83,6 +83,6 @@ def descendants() -> Any:
 
 
 def send(pid: int, number: int) -> None:
-    """Signal a process or group, which may no longer exist."""
+    """Send a signal to a process or group, which may no longer exist."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)

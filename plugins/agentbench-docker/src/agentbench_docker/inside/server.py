@@ -19,7 +19,7 @@ from agentbench_docker.inside.processes import reap, sweep
 
 EX_TEMPFAIL = 75
 PAUSES = (0.0, 0.05, 0.5)
-"""Seconds to wait between killing all processes and each retry of a command, since memory is freed with a delay."""
+"""Seconds between killing all processes and each retry of a command, since memory is freed with a delay."""
 DRAIN_GRACE = 0.2
 """Seconds to wait for output after the main process has exited while other processes hold the pipe open."""
 
@@ -55,7 +55,7 @@ class Server:
                 self.handle_background(descriptor)
 
     def background_sources(self) -> list[int]:
-        """Descriptors to poll besides a command's: exited children, and output of background processes."""
+        """Descriptors for events other than those of the current command: exited children and background processes."""
         return [self.wake, *(descriptor for command in self.background for descriptor in command.sources())]
 
     def handle_background(self, descriptor: int) -> None:
@@ -119,21 +119,21 @@ class Server:
         self.finish(command, started, timed_out, notes, once=request["once"])
 
     def start(self, request: dict[str, Any]) -> Command | None:
-        """Start a command with the idle supervisor or a new one; None if no process could be started."""
+        """Start a command with the idle supervisor or a new one. Return None if no process can be started."""
         with contextlib.suppress(RefusedError):
             supervisor, self.idle = self.idle or Supervisor(self.badness), None
             return Command(request, supervisor)
         return None
 
     def sweep(self) -> bytes:
-        """Kill all other processes; a note for the command's output."""
+        """Kill all other processes, and return a note for the command's output."""
         self.idle = None
         self.at_process_limit = False
         sweep()
         return b"[all processes still running in the sandbox were killed first]\n"
 
     def wait(self, command: Command) -> bool:
-        """Wait until the main process has exited and its output is complete; whether it was killed instead."""
+        """Wait until the command has exited and its output is complete. Return whether it must be killed instead."""
         quiet_at = 0.0
         while True:
             now = time.monotonic()

@@ -16,7 +16,7 @@ from agentbench_docker.inside.guard import adopt_orphans
 from agentbench_docker.inside.processes import kill_descendants
 
 _DESCRIPTORS = 4096
-"""Upper bound of PID 1's open descriptors."""
+"""Maximum number of descriptors that PID 1 has open."""
 
 
 def supervise(control: socket.socket) -> NoReturn:
@@ -45,7 +45,7 @@ def supervise(control: socket.socket) -> NoReturn:
 
 
 def run(control: socket.socket, wake: int, request: Any, out: int, err: int) -> None:
-    """Run one command; return when no descendant is left."""
+    """Run one command, and return when no descendant is left."""
     control.sendall(b"begun\n")  # the command may have run from here on, even if this process is killed
     try:
         main = execute(request, out, err)
@@ -63,7 +63,7 @@ def run(control: socket.socket, wake: int, request: Any, out: int, err: int) -> 
 
 
 def watch(control: socket.socket, wake: int, main: int) -> None:
-    """Report the exit of the main process; return when no descendant is left."""
+    """Report the exit of the main process, and return when no descendant is left."""
     reported = False
     while True:
         message = b""
@@ -94,7 +94,7 @@ def watch(control: socket.socket, wake: int, main: int) -> None:
 
 
 def execute(request: Any, out: int, err: int) -> int:
-    """Start the command in a new session; its process id, or 0 if it cannot be executed.
+    """Start the command in a new session, and return its process id, or 0 if it cannot be executed.
 
     Raises OSError if the system cannot create a process.
     """
