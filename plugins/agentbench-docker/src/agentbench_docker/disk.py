@@ -76,7 +76,7 @@ class DiskWatch:
     """
 
     def __init__(self, limit: Usage) -> None:
-        """``limit`` is the allowed usage beyond the prepared tree. Raises UnavailableError if GNU ``find`` is missing."""
+        """``limit`` is the allowed usage beyond the prepared tree. Raises UnavailableError if GNU find is missing."""
         self._limit = limit
         self._find = _find()
         self._lock = threading.Lock()

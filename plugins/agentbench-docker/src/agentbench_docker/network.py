@@ -58,5 +58,5 @@ class Network:
         except DockerException:
             raise UnavailableError(
                 f"docker network {self._existing!r} does not exist",
-                remedy=f"Create it with `docker network create {self._existing}`, or leave sandbox.setup_network empty.",
+                remedy=f"Create it with `docker network create {self._existing}`, or unset sandbox.setup_network.",
             ) from None

@@ -17,7 +17,7 @@ from agentbench_local.virtualenv import VirtualEnv
 
 @attrs.frozen(kw_only=True)
 class LocalEnvironment:
-    """A task after its setup, on this machine."""
+    """A task's environment after setup."""
 
     digest: str
     workspace: Path
@@ -27,7 +27,7 @@ class LocalEnvironment:
     launcher: Launcher
 
     def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> LocalSandbox:
-        """Start a sandbox in ``workspace``. ``network`` cannot be disabled; ``read_only`` does not affect root."""
+        """Start a sandbox in ``workspace``. The network cannot be disabled, and ``read_only`` does not affect root."""
         deadline.check()
         if read_only:
             _take_write_bits(workspace)
@@ -55,7 +55,7 @@ class LocalEnvironment:
 
 @contextlib.contextmanager
 def _write_protected(tree: Path) -> Iterator[None]:
-    """Remove the write bits of a tree inside the block. Protects against accidents only: the owner can restore them."""
+    """Remove the write bits of a tree within the block. This only prevents accidents: the owner can restore them."""
     changed = _take_write_bits(tree)
     try:
         yield
@@ -66,7 +66,7 @@ def _write_protected(tree: Path) -> Iterator[None]:
 
 
 def _take_write_bits(tree: Path) -> list[tuple[Path, int]]:
-    """Remove all write bits in a tree; returns the changed modes."""
+    """Remove all write bits in a tree, and return the changed paths with their previous modes."""
     changed: list[tuple[Path, int]] = []
     for directory, _, names in os.walk(tree):
         for path in (Path(directory), *(Path(directory, name) for name in names)):

@@ -1,4 +1,4 @@
-"""Selecting a Python interpreter for tasks, and creating virtual environments with it."""
+"""Selects Python interpreters for tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROBE = (
 
 @attrs.frozen(kw_only=True)
 class Interpreter:
-    """A Python on this machine. Its path is never resolved: that would lead out of a virtual environment."""
+    """A Python on this machine. Links in its path are kept, since they may lead out of a virtual environment."""
 
     executable: Path
     version: str
@@ -50,7 +50,7 @@ def running() -> Interpreter:
 
 
 def find(python: str) -> Interpreter:
-    """The interpreter with this path or name. Raises UnavailableError."""
+    """The interpreter with this path or name. Raises UnavailableError if it is missing or does not work."""
     remedy = "set the `python` option of the `local` sandbox to an interpreter, or leave it empty"
     path = shutil.which(python)
     if path is None:
@@ -81,7 +81,7 @@ def command_name(version: str) -> str:
 def find_version(wanted: str) -> Interpreter | None:
     """The first interpreter of a version, such as ``3.11``, on PATH that can create virtual environments, if any.
 
-    All directories on PATH are searched for ``python3.11``: a pyenv shim that comes first may not work.
+    All directories on PATH are searched for ``python3.11``, since a pyenv shim that comes first may not work.
     """
     for directory in filter(os.path.isabs, os.get_exec_path()):
         with contextlib.suppress(UnavailableError):

@@ -32,7 +32,7 @@ MISLEADING_PIP = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")
 
 
 class Launcher:
-    """Shared by all environments of a provider."""
+    """Starts sandboxes for all environments of a provider."""
 
     def __init__(self, options: LocalOptions) -> None:
         self._options = options
@@ -46,7 +46,7 @@ class Launcher:
         self._closed = False
 
     def interpreter(self) -> Interpreter:
-        """The default Python of tasks. Raises UnavailableError if the `python` option is invalid."""
+        """The default Python for tasks. Raises UnavailableError if the `python` option is invalid."""
         with self._lock:
             if self._interpreter is None:
                 python = self._options.python
@@ -76,7 +76,7 @@ class Launcher:
         *,
         more: Mapping[str, str] | None = None,
     ) -> LocalSandbox:
-        """A sandbox in ``workspace`` with its own HOME and TMPDIR; ``more`` are additional variables."""
+        """Create a sandbox in ``workspace`` with its own HOME and TMPDIR; ``more`` contains additional variables."""
         own = self._root.fresh("start")
         variables = self._variables(own, workspace, venv)
 
@@ -103,11 +103,11 @@ class Launcher:
         return self._root.fresh(kind)
 
     def sweep(self) -> list[str]:
-        """Remove leftovers of dead owners; returns their directories."""
+        """Remove the directories that crashed runs left behind, and return their paths."""
         return [str(path) for path in Scratch.sweep(PURPOSE)]
 
     def close(self) -> None:
-        """Kill all processes and remove everything. Idempotent."""
+        """Kill all processes and remove all scratch directories. Idempotent."""
         with self._lock:
             self._closed = True
             sandboxes = tuple(self._sandboxes)
@@ -118,7 +118,7 @@ class Launcher:
                 stack.callback(sandbox.close)
 
     def check_open(self) -> None:
-        """Raise SandboxError if it is closed."""
+        """Raise SandboxError if the provider is closed."""
         if self._closed:
             raise SandboxError("the `local` sandbox provider is closed")
 
@@ -152,10 +152,10 @@ class Launcher:
 def command_variables(
     *, bin_dirs: Sequence[Path], home: Path, tmp: Path, virtual_env: Path | None, borrowed: bool, passed: Sequence[str]
 ) -> dict[str, str]:
-    """The environment variables of every command: none of this machine except those in ``passed``.
+    """The environment variables of every command. Of this machine's variables, only those in ``passed`` are included.
 
-    ``borrowed``: the Python does not belong to the task. Then packages installed there for others, such as pytest
-    plugins, must not affect the task's tests.
+    ``borrowed``: whether the Python does not belong to the task. If so, packages that are installed there for other
+    purposes, such as pytest plugins, must not affect the task's tests.
     """
     host = {name: os.environ[name] for name in passed if name in os.environ}
     path = host.pop("PATH", STANDARD_PATH)
@@ -174,7 +174,7 @@ def command_variables(
 
 
 def setup_variables(host: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Additional variables for setup commands: pip's index settings of this machine, and its cache."""
+    """Additional variables for setup commands: this machine's pip, proxy and certificate settings."""
     variables = {
         name: value
         for name, value in host.items()
@@ -182,7 +182,7 @@ def setup_variables(host: Mapping[str, str] = os.environ) -> dict[str, str]:
         or name.upper().endswith("_PROXY")
         or (name.startswith("PIP_") and name not in MISLEADING_PIP)
     }
-    # Both are found through HOME, which is different inside.
+    # pip finds its cache and its configuration through HOME, which is different in the sandbox.
     variables.setdefault("PIP_CACHE_DIR", str(platformdirs.user_cache_path("pip", appauthor=False)))
     if "PIP_CONFIG_FILE" not in variables and (config := _pip_config()):
         variables["PIP_CONFIG_FILE"] = str(config)

@@ -1,4 +1,4 @@
-"""Preparing an environment: copy the tree, run the setup commands, collect facts."""
+"""Prepares an environment: copies the tree, runs the setup commands and collects facts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Prepared:
 
 
 def environment_digest(spec: EnvironmentSpec, interpreter: Interpreter) -> str:
-    """Identifies the environment that a preparation would create."""
+    """A digest that identifies the environment that a preparation would create."""
     settings = spec.settings
     return digest(
         {
@@ -61,14 +61,14 @@ def environment_digest(spec: EnvironmentSpec, interpreter: Interpreter) -> str:
 
 
 class Captures:
-    """Caches outputs of capture commands per interpreter if they are the same for every task."""
+    """Caches results of capture commands per interpreter if they are the same for every task."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[tuple[Path, str], ExecResult] = {}
 
     def ask(self, command: str, shared: Path | None, run: Callable[[], ExecResult]) -> ExecResult:
-        """The output of ``command``; ``shared`` is the interpreter, if several tasks use it."""
+        """The result of ``command``, which may be cached; ``shared`` is the interpreter if several tasks use it."""
         if shared is None or command not in OF_INTERPRETER:
             return run()
         with self._lock:
@@ -79,7 +79,7 @@ class Captures:
 
 @attrs.frozen(kw_only=True)
 class Preparation:
-    """One preparation. ``start`` returns a sandbox over a directory for setup, with or without a virtualenv."""
+    """One preparation. ``start`` returns a sandbox for setup in a directory, with or without a virtualenv."""
 
     spec: EnvironmentSpec
     interpreter: Interpreter
@@ -90,10 +90,10 @@ class Preparation:
     captures: Captures
 
     def run(self, pristine: Path) -> Prepared:
-        """Run it. Raises SetupError if the task is at fault."""
+        """Prepare the environment. Raises SetupError if the task is at fault."""
         commands = self.spec.setup.commands
         if commands:
-            self._check_version(self.interpreter.version)  # before minutes of setup, not only after
+            self._check_version(self.interpreter.version)  # before setup, which may take minutes, and again after it
         workspace = self.directory / "workspace"
         shutil.copytree(pristine, workspace, symlinks=True)
         own = bool(commands) or not self.interpreter.has_pytest
@@ -123,7 +123,7 @@ class Preparation:
             )
 
     def _make_venv(self) -> VirtualEnv:
-        """A virtual environment with pip."""
+        """Create a virtual environment with pip."""
         venv = VirtualEnv(self.directory / "venv")
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         pip = virtualenv.bundled_pip() if python_fits(self.interpreter.version, version) else ()
@@ -142,7 +142,7 @@ class Preparation:
         return venv
 
     def _add_pytest(self, sandbox: LocalSandbox, venv: VirtualEnv) -> None:
-        """Install pytest into an environment without it: scoring must not depend on the network."""
+        """Install pytest into an environment without it, since scoring must not depend on the network."""
         names = venv.names()
         if "pytest" not in names:
             for name, dist in virtualenv.pytest_closure(self.interpreter.version).items():

@@ -1,4 +1,4 @@
-"""The harness side of :mod:`.supervise`: start a command, collect its output, stop all of its processes."""
+"""The harness side of :mod:`.supervise`: starts commands, collects their output and kills their processes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from agentbench_core import OUTPUT_CAP, Deadline, ExecResult, Output, ResourceUs
 
 SUPERVISE = Path(__file__).with_name("supervise.py")
 POLL = 0.1
-"""Seconds until an ended or extended deadline is noticed."""
+"""Maximum seconds until an ended or extended deadline is noticed."""
 DRAIN_GRACE = 0.2
-"""Seconds to wait for output after the main process has ended, while other processes keep it open."""
+"""Seconds to wait for output after the main process has ended, while other processes keep the pipe open."""
 END_GRACE = 2.0
 """Seconds to wait for the end of the output and of the supervisor when no process is left."""
 KILL_GRACE = 15.0
-"""Seconds until a killed command must be gone; a process stuck in the kernel may take longer."""
+"""Seconds to wait until all processes of a killed command have ended, before this counts as a failure."""
 CHUNK = 1 << 16
 
 
 @attrs.frozen(kw_only=True)
 class Order:
-    """A command with its limits. ``memory`` is in bytes; an empty ``cpus`` means all of them."""
+    """A command with its limits. ``memory`` is in bytes; an empty ``cpus`` means all CPUs."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -103,9 +103,9 @@ class Command:
         """Whether the supervisor has ended, which it does when no process of the command is left."""
 
     def wait(self, deadline: Deadline, *, once: bool = False) -> ExecResult:
-        """Wait until the main process ends, or kill everything at the deadline.
+        """Wait until the main process ends, or kill all processes at the deadline.
 
-        Background processes stay, unless ``once``. On any exception, everything is killed.
+        Background processes keep running unless ``once`` is true. On any exception, all processes are killed.
         """
         try:
             while self.exit_code is None and not self.exited and not deadline.expired:
@@ -132,9 +132,9 @@ class Command:
         )
 
     def kill(self) -> None:
-        """Kill all processes of the command, and return when they are gone. Raises SandboxError if they are not.
+        """Kill all processes of the command, and wait until they have ended. Raises SandboxError if some have not.
 
-        Two threads may run this at once: the end of the control socket reaches both.
+        Two threads may call this at once, since both notice the end of the control socket.
         """
         with self._lock:
             self._killed = True
@@ -153,7 +153,7 @@ class Command:
             self._listen(POLL)
 
     def close(self) -> None:
-        """Kill it and close its descriptors, after the waiting thread has returned. Idempotent."""
+        """Kill the command, and close its descriptors once the waiting thread has returned. Idempotent."""
         self.kill()
         give_up_at = time.monotonic() + KILL_GRACE
         while self._waiting.is_set() and time.monotonic() < give_up_at:
@@ -161,13 +161,13 @@ class Command:
         self.release()
 
     def has_ended(self) -> bool:
-        """Whether none of the processes is left and no thread waits for the command."""
+        """Whether no process of the command is left and no thread waits for it."""
         if not self.exited and not self._waiting.is_set():
             self._listen(0)
         return self.exited and not self._waiting.is_set()
 
     def release(self) -> None:
-        """Close the descriptors; ends a supervisor that is still listening."""
+        """Close the descriptors, which ends a supervisor that is still listening."""
         with self._lock:
             if self._closed:
                 return
@@ -179,7 +179,7 @@ class Command:
             self._open.clear()
 
     def _pump(self, seconds: float) -> None:
-        """Read available output within some time."""
+        """Wait up to ``seconds`` for output or messages, and read them."""
         for key, _ in self._selector.select(seconds):
             if key.fd not in self._captures:
                 self._receive()
@@ -190,7 +190,7 @@ class Command:
                 self._drop(key.fd)
 
     def _listen(self, seconds: float) -> None:
-        """Wait for a message from the supervisor only."""
+        """Wait up to ``seconds`` for messages from the supervisor, but not for output."""
         with selectors.DefaultSelector() as selector, contextlib.suppress(ValueError):  # released by another thread
             selector.register(self._control, selectors.EVENT_READ)
             if selector.select(seconds):
@@ -202,7 +202,7 @@ class Command:
                 try:
                     data = self._control.recv(CHUNK)
                 except BlockingIOError:
-                    break  # end of the messages, or another thread has read them
+                    break  # no more messages, or another thread has read them
                 except OSError:
                     data = b""
                 self.exited = not data
@@ -222,7 +222,7 @@ class Command:
             self._failure = f"{first} {second}"
 
     def _finish(self) -> None:
-        """Read the last output; leave background processes to their supervisor."""
+        """Read the last output, and leave background processes to their supervisor."""
         patience = END_GRACE if self.exited or self.alone else DRAIN_GRACE
         give_up_at = time.monotonic() + patience
         while (self._open or (self.alone and not self.exited)) and (remaining := give_up_at - time.monotonic()) > 0:
@@ -241,7 +241,7 @@ class Command:
         os.close(descriptor)
 
     def _supervisor_lost(self) -> None:
-        """The supervisor ended without a message: killed by its command, which counts as killed, or never started."""
+        """Record the command as killed if it killed its supervisor. Raises SandboxError if the supervisor failed."""
         if self._pids is None or self._failure:
             raise SandboxError(f"the supervisor of a command failed: {self._failure or 'it has exited'}")
         with contextlib.suppress(ProcessLookupError, PermissionError):

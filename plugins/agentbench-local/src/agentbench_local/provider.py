@@ -32,7 +32,7 @@ class LocalProvider:
         self._environments: dict[str, Future[LocalEnvironment]] = {}
 
     def preflight(self, specs: Sequence[EnvironmentSpec]) -> Sequence[str]:
-        """Raise UnavailableError, with a remedy, if it cannot work here."""
+        """Raise UnavailableError, with a remedy, if the sandbox cannot work on this machine."""
         if os.name != "posix":
             raise UnavailableError("the `local` sandbox requires a POSIX system", remedy="use the `docker` sandbox")
         if shutil.which("sh", path=STANDARD_PATH) is None:
@@ -61,14 +61,14 @@ class LocalProvider:
                 return attrs.evolve(environment, facts={**environment.facts, "cache": "hit"})
             if isinstance(error, (SetupError, SandboxError)):
                 raise error
-            # The other thread was stopped, which does not mean that this preparation fails.
+            # The other thread was stopped, which does not mean that this preparation would fail.
 
     def sweep(self) -> Sequence[str]:
-        """Remove leftovers of dead runs; returns their descriptions."""
+        """Remove leftovers of crashed runs, and return their directories."""
         return self._launcher.sweep()
 
     def close(self) -> None:
-        """Kill all processes and remove everything. Idempotent."""
+        """Kill all processes and remove all scratch directories. Idempotent."""
         self._launcher.close()
 
     def _prepare(
@@ -132,7 +132,7 @@ def _facts_of_machine(spec: EnvironmentSpec) -> dict[str, str]:
 
 
 def _check_temporary_directory() -> None:
-    """Whether files can be written and executed in the scratch directory."""
+    """Raise UnavailableError unless files can be written and executed in the temporary directory."""
     remedy = "set TMPDIR to a directory that is writable and not mounted noexec"
     try:
         with tempfile.TemporaryDirectory(prefix="agentbench-probe-") as directory:

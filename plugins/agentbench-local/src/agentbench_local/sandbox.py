@@ -47,7 +47,7 @@ class LocalSandbox:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
     ) -> ExecResult:
-        """Run a command; see the contract. Background processes stay until the sandbox is closed."""
+        """Run a command; see the contract. Background processes keep running until the sandbox is closed."""
         return self.run(command, deadline=deadline, env=env, cwd=cwd)
 
     def run(
@@ -59,7 +59,7 @@ class LocalSandbox:
         cwd: str | None = None,
         once: bool = False,
     ) -> ExecResult:
-        """The same; with ``once``, background processes are killed when the main process ends."""
+        """Like ``exec``, but with ``once``, background processes are killed when the main process ends."""
         if deadline.expired:
             return _reason_of(deadline, ExecResult(exit_code=None, timed_out=True))
         running = self._start(command, env or {}, cwd, fresh=once)
@@ -105,7 +105,7 @@ class LocalSandbox:
             raise _refusal(path, error) from error
 
     def close(self) -> None:
-        """Kill all processes, wait until they are gone, remove HOME and TMPDIR. Idempotent, from any thread."""
+        """Kill all processes, wait until they have ended, and remove HOME and TMPDIR. Idempotent, from any thread."""
         with self._lock:
             self._closed = True
             commands = tuple(self._commands)
@@ -120,7 +120,7 @@ class LocalSandbox:
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
         directory = self._resolve(cwd) if cwd else self._workspace
         if not directory.is_dir():
-            if fresh:  # not used yet
+            if fresh:  # no command has run in this sandbox yet
                 raise SandboxError(f"the workspace was removed: {directory}")
             raise ToolError("not_found", f"directory not found: {cwd!r}" if cwd else "the workspace was removed")
         order = Order(
@@ -134,7 +134,7 @@ class LocalSandbox:
         return running
 
     def _forget_ended(self) -> None:
-        """Forget ended commands; those with background processes stay until ``close``."""
+        """Forget ended commands, but keep those with background processes until ``close``."""
         with self._lock:
             ended = [known for known in self._commands if known.has_ended()]
             self._commands = [known for known in self._commands if known not in ended]
@@ -152,7 +152,7 @@ class LocalSandbox:
 
 
 def _reason_of(deadline: Deadline, result: ExecResult) -> ExecResult:
-    """The result after a timeout; raises if something else ended the deadline."""
+    """Return ``result`` if the deadline expired. If it was ended for another reason, raise that."""
     with contextlib.suppress(DeadlineExceeded):
         deadline.check()
     return result

@@ -2,12 +2,12 @@
 
 AgentBench starts it once (``python -I -S supervise.py FD``) and sends, over the socket FD, one byte and five
 descriptors per command: control socket, write ends of the command's stdout and stderr, and their read ends.
-For each it forks a *supervisor*, because a fork takes 1 ms where an interpreter takes 30.
+For each it forks a *supervisor*, because a fork takes 1 ms, but a new interpreter 30 ms.
 
 A supervisor adopts every orphan of its command (Linux: child subreaper), so that ``setsid`` and double forks do
 not escape. It sends ``started OWN_PID PID``, ``exit CODE ALONE`` and ``used SECONDS`` (CPU time of ended
 processes) on the control socket and listens there: ``d`` makes it discard the output of background processes; ``k``,
-or the end of the other side for any reason, makes it kill every descendant. It exits only when it has no child left,
+or the end of AgentBench for any reason, makes it kill every descendant. It exits only when it has no child left,
 so its exit proves that all processes have ended.
 """
 
@@ -40,7 +40,7 @@ def prctl(operation: int, argument: int) -> None:
 
 
 def serve(channel: socket.socket) -> None:
-    """Fork a supervisor for each request, until the other side is closed."""
+    """Fork a supervisor for each request until the other end of the socket is closed."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors report their end on their sockets; avoid zombies
@@ -87,7 +87,7 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def run(self) -> None:
-        """Start the command and stay until no process of it is left."""
+        """Start the command, and return when none of its processes is left."""
         try:
             order = self.receive()
             self.main = os.fork()
@@ -103,13 +103,13 @@ class Supervisor:
                 self.control.sendall(self.used())
 
     def receive(self) -> dict[str, Any]:
-        """The command: a length of four bytes, then JSON."""
+        """Receive the command: a length of four bytes, then JSON."""
         size = int.from_bytes(self.control.recv(4, socket.MSG_WAITALL), "big")
         order: dict[str, Any] = json.loads(self.control.recv(size, socket.MSG_WAITALL))
         return order
 
     def watch(self) -> None:
-        """Report how the main process ended; return when everything has ended or must be killed."""
+        """Report how the main process ended, and return when all processes have ended or must be killed."""
         poll = select.poll()
         poll.register(self.control, select.POLLIN)
         poll.register(self.wake, select.POLLIN)
@@ -134,12 +134,12 @@ class Supervisor:
 
     @staticmethod
     def used() -> bytes:
-        """Pending reports about ended processes."""
+        """The message that reports the CPU time of ended processes."""
         dead = resource.getrusage(resource.RUSAGE_CHILDREN)
         return b"used %f\n" % (dead.ru_utime + dead.ru_stime)
 
     def reap(self) -> None:
-        """Reap ended processes; note the main process's exit code, and whether no process is left."""
+        """Reap ended processes, and record the main process's exit code and whether no process is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -153,7 +153,7 @@ class Supervisor:
                 self.code = code if code >= 0 else 128 - code
 
     def kill_all(self) -> None:
-        """Kill every descendant; return when the kernel reports that there is none."""
+        """Kill every descendant, and return when the kernel reports that there is none."""
         pause = 0.001
         while True:
             self.reap()
@@ -169,7 +169,7 @@ class Supervisor:
 
 
 def stop_descendants() -> set[int]:
-    """Stop all descendants, repeatedly until no new one appears: a stopped process cannot fork.
+    """Stop all descendants repeatedly until no new one appears, since a stopped process cannot fork.
 
     Process groups (as negative numbers) are signalled as well. This reaches processes that fork and exit continuously,
     even though their process ids are stale by the time they are read.
@@ -210,13 +210,13 @@ def descendants() -> set[int]:
 
 
 def send(pid: int, number: int) -> None:
-    """Signal a process or a group that may have ended or may belong to another user."""
+    """Send a signal to a process or group, which may have ended or may belong to another user."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
 
 def execute(order: dict[str, Any], out: int, err: int) -> NoReturn:
-    """Exec the command in its own session, with limits; exit codes 127 and 126 like a shell."""
+    """Execute the command in its own session, with limits. Failures result in exit code 127 or 126, as in a shell."""
     code = 126
     try:
         os.setsid()
@@ -235,7 +235,7 @@ def execute(order: dict[str, Any], out: int, err: int) -> NoReturn:
 
 
 def reset_signals() -> None:
-    """Reset signal handling as in a fresh login: Python and its parents ignore some signals, and exec keeps that."""
+    """Reset signal handling, since Python and its parents ignore some signals, and exec keeps them ignored."""
     signal.set_wakeup_fd(-1)
     for number in (*IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
@@ -243,7 +243,7 @@ def reset_signals() -> None:
 
 
 def limit(order: dict[str, Any]) -> None:
-    """Limits that a process can set for itself and its children."""
+    """Set the limits that a process can set for itself and its children."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if not LINUX:
         return

@@ -28,7 +28,7 @@ if __name__ == "__main__":
 
 
 class VirtualEnv:
-    """An existing virtual environment, seen from outside."""
+    """An existing virtual environment."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -45,11 +45,11 @@ class VirtualEnv:
 
     @property
     def site_packages(self) -> Path:
-        """The directory of its distributions."""
+        """The directory that contains its distributions."""
         return next(self.path.glob("lib/python3*/site-packages"))
 
     def names(self) -> set[str]:
-        """Its distributions."""
+        """Names of its distributions."""
         result = find_distributions(path=[str(self.site_packages)])
         return {canonicalize_name(name) for distribution in result if (name := distribution.metadata["Name"])}
 
@@ -78,7 +78,8 @@ class VirtualEnv:
         """Make editable installations (``pip install -e``) import from the workspace of each attempt.
 
         Such an installation contains the path of the prepared tree, but every attempt works on a fork, so its
-        tests would import the unfixed code. A ``.pth`` file that is read first puts the fork first. Returns its paths.
+        tests would import the unfixed code. A ``.pth`` file that is read first puts the fork first. Return the paths
+        that it adds, relative to the workspace.
         """
         roots = sorted({*self._linked(prepared), *self._mapped(prepared)})
         relative = tuple(root.relative_to(prepared).as_posix() for root in roots)
@@ -91,7 +92,7 @@ class VirtualEnv:
         return relative
 
     def _linked(self, prepared: Path) -> Iterator[Path]:
-        """Directories under the prepared tree in ``.pth`` files."""
+        """Directories in the prepared tree that ``.pth`` files refer to."""
         for pth in self.site_packages.glob("*.pth"):
             for line in pth.read_text(errors="replace").splitlines():
                 path = Path(line.strip())
@@ -99,7 +100,7 @@ class VirtualEnv:
                     yield path
 
     def _mapped(self, prepared: Path) -> Iterator[Path]:
-        """Parents of the packages in import hooks of editable installations."""
+        """Parent directories of the packages that import hooks of editable installations refer to."""
         for finder in self.site_packages.glob("__editable__*.py"):
             for quoted in re.findall(r"""(["'])(.*?)\1""", finder.read_text(errors="replace")):
                 path = Path(quoted[1])
@@ -110,7 +111,7 @@ class VirtualEnv:
 def bundled_pip() -> tuple[Distribution, ...]:
     """The distributions that ``venv`` would install, from the running interpreter; empty if it lacks any.
 
-    Copying them takes 0.3 s, installing them takes 5 s.
+    Copying them takes 0.3 s; installing them would take 5 s.
     """
     names = ("pip", "setuptools") if sys.version_info < (3, 12) else ("pip",)
     try:
