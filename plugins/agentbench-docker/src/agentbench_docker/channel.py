@@ -60,7 +60,7 @@ class CommandRequest:
 
 
 class Channel:
-    """A connection to a container's PID 1. Requests come from one thread; any thread may close it."""
+    """A connection to a container's PID 1. One thread sends requests; any thread may close the connection."""
 
     def __init__(self, container: Container) -> None:
         self._process = container.start_attached()
@@ -78,7 +78,7 @@ class Channel:
         """Whether processes in the container can end PID 1 only by exhausting memory."""
 
     def wait_until_ready(self) -> None:
-        """Wait until PID 1 is ready, up to ``START_GRACE`` seconds. Raises ChannelLostError."""
+        """Wait up to ``START_GRACE`` seconds until PID 1 is ready. Raises ChannelLostError if it is not."""
         with self._one_at_a_time():
             head, _ = self._receive(time.monotonic() + START_GRACE)
         self.guarded = bool(head.get("guarded"))
@@ -98,13 +98,13 @@ class Channel:
             return _result(*self._receive(time.monotonic() + KILL_GRACE))
 
     def read(self, path: str, limit: int) -> bytes:
-        """Up to ``limit`` bytes of a file. Raises FileRefusedError, ChannelLostError."""
+        """Up to ``limit`` bytes of a file. Raises FileRefusedError if it cannot be read."""
         with self._one_at_a_time():
             self._send({"op": "read", "path": path, "limit": limit})
             return self._receive_payloads(1)[0]
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a file. Raises FileRefusedError, ChannelLostError."""
+        """Write a file. Raises FileRefusedError if it cannot be written."""
         with self._one_at_a_time():
             self._send({"op": "write", "path": path, "size": len(data)}, data)
             self._receive_payloads(0)

@@ -126,7 +126,7 @@ class Container:
             raise SandboxError(f"{command!r} failed as root: {one_line(error.stderr or str(error))}") from None
 
     def commit(self, name: str, *, blank: Sequence[str]) -> str:
-        """Commit it as an image with the ``blank`` labels cleared, and return the image's id. Raises SandboxError."""
+        """Commit it as an image with the ``blank`` labels cleared, and return the image's id."""
         changes = [part for label in blank for part in ("--change", f"LABEL {label}=")]
         command = [*self.client.argv(COMMIT_SEC), "commit", *changes, self.id, name]
         result = subprocess.run(

@@ -31,10 +31,10 @@ class Transport(Protocol):
         """Run a command."""
 
     def read(self, path: str, limit: int) -> bytes:
-        """Up to ``limit`` bytes of a file. Raises FileRefusedError."""
+        """Up to ``limit`` bytes of a file. Raises FileRefusedError if it cannot be read."""
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a file. Raises FileRefusedError."""
+        """Write a file. Raises FileRefusedError if it cannot be written."""
 
     def close(self) -> None:
         """Close the connection. Idempotent, from any thread."""

@@ -19,7 +19,7 @@ class Model:
     id: str
     name: str = ""
     context_length: int | None = None
-    """Tokens."""
+    """Number of tokens."""
     usd_per_million_input: float | None = None
     usd_per_million_output: float | None = None
     tools: bool | None = None

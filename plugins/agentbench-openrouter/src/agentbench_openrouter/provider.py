@@ -126,7 +126,7 @@ class OpenRouter:
         return self._retrying.complete(exchange, call, total)
 
     def close(self) -> None:
-        """See the contract. Calls in progress end with LLMError."""
+        """See the contract. Calls in progress raise LLMError."""
         self._client.close()
 
     def _body(self, request: Request, call: LLMCall, *, halved: bool = False) -> bytes:
