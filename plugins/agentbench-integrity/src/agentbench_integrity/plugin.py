@@ -1,4 +1,4 @@
-"""Registers this distribution's components."""
+"""Register this distribution's components."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def agentbench_register_agents(register: Register[Agent]) -> None:
 
 @hookimpl
 def agentbench_register_commands(register: RegisterCommand) -> None:
-    """The command that runs them."""
+    """The command that runs the adversarial agents."""
     target = "agentbench_integrity.attack.command:attack_tasks"
     register("tasks attack", target, summary="Try to pass tasks with adversarial agents, without solving them.")
 

@@ -40,7 +40,7 @@ _MODULES = (
 
 
 def register_all(register: Register[Agent]) -> None:
-    """Register all of them."""
+    """Register all adversarial agents."""
     for module in _MODULES:
         for script in module.SCRIPTS:
             make = partial(_make, script)

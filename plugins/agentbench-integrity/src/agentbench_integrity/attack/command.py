@@ -51,7 +51,7 @@ _PLAIN = "plain"
     metavar="GLOB",
     multiple=True,
     shell_complete=names_of("agent", adversaries=True),
-    help="Only use these adversarial agents, and the controls. Repeatable.",
+    help="Only use matching adversarial agents, and the controls. Repeatable.",
 )
 @click.option("--sample", type=click.IntRange(min=1), help="Number of tasks per agent, and of agents per task.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
@@ -109,7 +109,7 @@ def attack_tasks(
 
 
 def _agents(registry: Registry, globs: Sequence[str]) -> Sequence[ConfiguredComponent]:
-    """The controls, and the adversaries whose names match. Raises UnknownNameError for a glob without matches."""
+    """The controls, and the adversaries whose names match. Raises UnknownNameError if a glob matches nothing."""
     results = [component for component in registry.all("agent") if ADVERSARY in component.capabilities]
     names = [component.name for component in results]
     for glob in globs:
@@ -126,7 +126,7 @@ def _agents(registry: Registry, globs: Sequence[str]) -> Sequence[ConfiguredComp
 
 
 def _plain_scorer(registry: Registry, scorer: ConfiguredComponent) -> ConfiguredComponent:
-    """The scorer to compare with. Raises InputError if it is the one in use."""
+    """The scorer to compare with. Raises InputError if it is already the configured scorer."""
     if scorer.name == _PLAIN:
         raise InputError(f"--contrast requires a scorer other than {_PLAIN}", remedy="Remove --contrast.")
     component = registry.find("scorer", _PLAIN)
@@ -135,7 +135,7 @@ def _plain_scorer(registry: Registry, scorer: ConfiguredComponent) -> Configured
 
 
 class _Progress(Watcher):
-    """One line per trial."""
+    """Prints one line per trial."""
 
     def __init__(self, trials: int) -> None:
         self._trials = trials
@@ -143,7 +143,7 @@ class _Progress(Watcher):
         self._lock = threading.Lock()
 
     def tried(self, trials: Sequence[Trial]) -> None:
-        """One line: the result of the scorer, or of each scorer if there are several."""
+        """Print one line with the result of each scorer."""
         first = trials[0]
         ended = ", ".join(f"{t.scorer.name}: {t.ended}" if len(trials) > 1 else t.ended for t in trials)
         untried = [trial for trial in trials if trial.ended in (TrialOutcome.SKIPPED, TrialOutcome.BROKEN)]
@@ -158,7 +158,7 @@ class _Progress(Watcher):
             )
 
     def note(self, message: str) -> None:
-        """One line."""
+        """Print a note on one line."""
         say(f"note: {message}", err=True)
 
 

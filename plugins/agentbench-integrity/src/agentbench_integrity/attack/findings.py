@@ -38,7 +38,7 @@ class TaskAttack:
 
     @property
     def verdict(self) -> Literal["robust", "forgeable", "control_failed", "inconclusive"]:
-        """Forgeable: an adversary passed. Control failed: a control went wrong. Inconclusive: a trial did not run."""
+        """Forgeable: an adversary passed. Control failed: a control did not end as expected. Inconclusive: a trial broke."""
         wrong = [problem.trial for problem in self.problems]
         if any(not trial.control and trial.ended is TrialOutcome.PASSED for trial in wrong):
             return "forgeable"
@@ -48,7 +48,7 @@ class TaskAttack:
 
     @property
     def duration_sec(self) -> float:
-        """Total of all trials; the first one includes the setup."""
+        """Total duration of all trials in seconds; that of the first trial includes the setup."""
         return sum(trial.duration_sec for trial in self.trials)
 
 
@@ -76,7 +76,7 @@ def _problem(trial: Trial) -> Problem:
 
 
 def _remedies(task: Task) -> list[str]:
-    """The protections that this task lacks, easiest to add first."""
+    """Protections that this task lacks, the easiest to add first."""
     validation, result = task.spec.validation, []
     if not task.spec.agent.editable_globs:
         result.append("Narrow agent.editable_globs to the files that a fix needs.")

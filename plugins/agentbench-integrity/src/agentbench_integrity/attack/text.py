@@ -1,4 +1,4 @@
-"""The results of ``agentbench tasks attack`` as tables and as plain data; ``docs/attack.md`` has the fields."""
+"""The results of ``agentbench tasks attack`` as tables and as plain data; ``docs/attack.md`` describes the fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AttemptResult = Mapping[str, Sequence[TaskAttack]]
 
 
 def table_of_agents(findings: AttemptResult, *, markdown: bool) -> str:
-    """For each agent: on how many of its tasks it passed, with each scorer."""
+    """A table that shows how many of its tasks each agent passed, with each scorer."""
     first = next(iter(findings.values()))
     agents = {trial.agent.name: trial.agent for result in first for trial in result.trials}
     rows = [("agent", "what it does", *findings)]

@@ -1,4 +1,4 @@
-"""Attack tasks: adversarial agents, each scored like an ordinary attempt. Nothing is recorded."""
+"""Run adversarial agents against tasks, and score them like ordinary attempts. Nothing is recorded."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ class Trial:
 
     @property
     def integrity(self) -> Integrity:
-        """The worst integrity of its labels."""
+        """The worst integrity among the trial's labels."""
         return worst(label.name for label in self.labels)
 
     @property
     def control(self) -> bool:
-        """Whether it is a control, not an adversary."""
+        """Whether the agent is a control, not an adversary."""
         return not self.agent.can(ADVERSARY)
 
     @property
     def must_pass(self) -> bool:
-        """Whether it is the positive control, which applies the reference solution."""
+        """Whether the agent is the positive control, which applies the reference solution."""
         return self.agent.can("needs_oracle")
 
     @property
@@ -82,10 +82,10 @@ class Trial:
 
 
 class Watcher(RunObserver):
-    """Also receives the progress of an attack; called from several threads."""
+    """A run observer that also receives finished trials. It is called from several threads."""
 
     def tried(self, trials: Sequence[Trial]) -> None:
-        """An agent was run on a task; one trial for each scorer."""
+        """Called after an agent ran on a task, with one trial for each scorer."""
 
 
 def attack(
@@ -96,14 +96,14 @@ def attack(
     *,
     workers: int,
 ) -> Sequence[Trial]:
-    """Run each pair once, and score the result with every scorer; in the order of ``pairs``.
+    """Run each pair once, score the result with every scorer, and return the trials in the order of ``pairs``.
 
     Args:
-        pairs: tasks and agents: adversaries and controls.
+        pairs: tasks with their agents, which are adversaries or controls.
         variant: sandbox, tools and limits; its agents are not used.
         scorers: the scorers; the first one is also the scorer of the attempts.
         watcher: receives each trial.
-        workers: number of parallel pairs.
+        workers: number of pairs to run in parallel.
 
     Raises:
         UnavailableError: the sandbox is not available.
@@ -142,7 +142,7 @@ class _TrialRun:
         self.redactor = Redactor(os.environ, self.plan.task.spec.artifacts.redact)
 
     def run(self) -> Sequence[Trial]:
-        """One attempt, scored by each scorer."""
+        """Run one attempt, and score it with each scorer."""
         task = self.plan.task
         log = WarningLog(lambda message: self.session.observer.note(self.redactor.clean_text(message)))
         recording = Recording(log=log, files=MemoryEvidence())
@@ -175,7 +175,7 @@ class _TrialRun:
                 score = self.session.score(attrs.evolve(self.plan, scorer=scorer), result, recording)
             except (Interrupted, UnavailableError):
                 raise
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - neither must a broken scorer
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a broken scorer must not stop the others either
                 return self._trial(scorer, TrialOutcome.BROKEN, f"no verdict: {_described(error)}", labels=labels)
         if score is None:
             return self._trial(scorer, TrialOutcome.FAILED, "the agent made no scorable changes", labels=labels)

@@ -1,6 +1,6 @@
-"""The `integrity` auditor: reports suspicions about an attempt, with evidence, and leaks of a task.
+"""The `integrity` auditor: reports suspicious attempts, with evidence, and tasks that leak.
 
-Every check is run on the task's reference solution, too: a suspicion must not apply to an honest solution.
+Every check is also run on the task's reference solution, because an honest solution must not look suspicious.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class IntegrityAuditor:
         """No options."""
 
     def audit_attempt(self, attempt: AttemptAudit) -> Sequence[Label]:
-        """Labels for what the change does, and for what the agent saw or searched for."""
+        """Return labels for suspicious edits, and for leaks that the agent saw or searched for."""
         with Tree(attempt.tree) as tree:
             results = [suspicious_edits(attempt.changes, attempt.contents, new_paths(attempt.hidden_files, tree))]
         if attempt.directory and not attempt.knows_solution:
@@ -46,7 +46,7 @@ class IntegrityAuditor:
         return [label for label in results if label is not None]
 
     def audit_task(self, task: TaskAudit) -> Sequence[TaskProblem]:
-        """Whether the solution and the hidden tests are inaccessible to agents."""
+        """Check that agents cannot access the solution and the hidden tests."""
         return LeakCheck(task).problems()
 
 

@@ -18,13 +18,13 @@ ATTRIBUTES = {
     **dict.fromkeys(("settrace", "setprofile", "settrace_all_threads", "addaudithook"), _TRACES),
     "pythonapi": "accesses interpreter internals",
 }
-"""Names with the same meaning everywhere."""
+"""Names that mean the same in every module."""
 _LIKE_METHODS = {
     **dict.fromkeys((("os", "_exit"), ("posix", "_exit")), ENDS),
     **dict.fromkeys((("gc", "get_objects"), ("gc", "get_referrers")), _OBJECTS),
     **dict.fromkeys((("sys", "meta_path"), ("sys", "path_hooks"), ("sys", "path_importer_cache")), IMPORTING),
 }
-"""Names that objects of any project may also have: they are only reported in their module, and on unnamed objects."""
+"""Names that other objects can have too. They are only reported on their own module and on unnamed objects."""
 OF_NAMELESS = {name: what for (_, name), what in _LIKE_METHODS.items()}
 OF_MODULES = {
     **_LIKE_METHODS,

@@ -19,7 +19,7 @@ PARSED = 1 << 19
 _SCANNED = 8 << 20
 """Maximum bytes of a file to search for words."""
 _BRACES = 2 << 30
-"""Maximum of braces times bytes: Python may take that much time for a single f-string."""
+"""Maximum number of braces times bytes, since Python can take that long to parse a single f-string."""
 _NODES = 2000
 """Maximum size of a nested piece of code that is examined as a whole, since pieces are nested in pieces."""
 _PARTS = 8
@@ -27,20 +27,20 @@ _PARTS = 8
 _LEVELS = 5
 """Maximum nesting of literals that are executed by executed literals."""
 _BUDGET, _BUDGET_PER_BYTE = 1 << 12, 4
-"""Characters and expressions of literals to evaluate, per file and per byte of it."""
+"""Maximum characters and expressions of literals to evaluate: a fixed number per file, and more per byte."""
 _PARSING = 32
 """The cost of evaluating a literal, in addition to its characters."""
 
 
 @attrs.frozen(kw_only=True)
 class Edit:
-    """A file before and after; empty if it did not or does not exist."""
+    """An edited file. ``before`` and ``after`` are its contents; empty where the file does not exist."""
 
     path: str
     before: bytes
     after: bytes
     parse: bool = True
-    """Whether it is small enough to be parsed."""
+    """Whether the file is small enough to be parsed."""
 
 
 @attrs.frozen
@@ -56,11 +56,11 @@ class Hit:
 
 
 def hits(edit: Edit, known: frozenset[str] = frozenset(), hidden: Sequence[str] = ()) -> list[Hit]:
-    """Suspicious patterns in an edited file, each kind once, except those that the old text already had.
+    """Suspicious patterns in an edited file, each kind once, except kinds that the old text already had.
 
     Args:
         edit: the file.
-        known: patterns found elsewhere before, such as in a file that was moved.
+        known: patterns that already existed elsewhere, such as in a file that was moved.
         hidden: paths of tests that are not public.
     """
     before = known | kinds(edit.path, edit.before, hidden, parse=edit.parse)
@@ -116,7 +116,7 @@ def _scanned(data: bytes, old: frozenset[bytes]) -> Iterator[tuple[int, str]]:
 
 
 class _Scan:
-    """One module, node by node; no recursion, however deeply nested the code is."""
+    """Scan one module node by node, without recursion, because code can be deeply nested."""
 
     def __init__(
         self,
@@ -137,11 +137,11 @@ class _Scan:
         self._names = {posixpath.basename(path) for path in hidden}
         self._is_test = is_test
         self._modules: dict[str, str] = dict(outer._modules) if outer else {}
-        """The meaning of names: modules, and imports from them, dotted."""
+        """Maps local names to the dotted names of imported modules and objects."""
         self._docstrings: set[int] = set()
         """Strings that are statements: docstrings."""
         self._patched: frozenset[str] = frozenset()
-        """Imported modules whose attributes must not be replaced; otherwise it is just a name."""
+        """Local names of imported modules whose attributes must not be replaced."""
 
     def matches(self) -> Iterator[tuple[int, str]]:
         for node in ast.walk(self._tree):
@@ -254,7 +254,7 @@ class _Scan:
             yield names.HIDDEN_CODE
 
     def _inside(self, text: str) -> Iterator[str]:
-        """The effects of executing a string. Unknown parts are first treated as a name, then omitted."""
+        """The effects of executing a string. Unknown parts are tried as a name first, and then omitted."""
         for variant in dict.fromkeys((text.replace(UNKNOWN, "_"), text.replace(UNKNOWN, ""))):
             if variant in self._executed:
                 continue

@@ -14,7 +14,7 @@ _WORDS_MOST = 2000  # per command
 _SHOWN = 120  # characters
 _COMMANDS = re.compile(r"[;|&\n()`]+")
 _END = re.compile(r"-?[ \t]*(?P<quote>['\"])(?P<word>\w+)(?P=quote)(?![^\s>])")
-"""Quoted: unquoted, a shell would run commands in the text."""
+"""A quoted delimiter. If it is unquoted, the shell runs commands in the text."""
 _MARKS = str.maketrans(dict.fromkeys("\"'[],", " "))
 _WITH_VALUE = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"})
 _EVERYTHING = ("--all", "--reflog", "-g", "--walk-reflogs", "--branches", "--remotes", "--tags", "--glob")
@@ -52,7 +52,7 @@ def find_history_command(text: str, names: Collection[str] = ()) -> str | None:
 
 
 def _commands(text: str) -> Iterator[str]:
-    """The commands that a shell would run, and programs in other languages in pieces; not text written to a file."""
+    """The commands that a shell would run, and pieces of programs in other languages, but no text written to a file."""
     end = ""
     for line in text.split("\n"):
         if end:
@@ -125,7 +125,7 @@ def _project(name: str) -> str:
 
 
 def project_names(tree: Workspace) -> frozenset[str]:
-    """The project's name in pyproject.toml and setup.cfg; unreadable files have none."""
+    """The project's names in pyproject.toml and setup.cfg. Unreadable files are ignored."""
     return frozenset(_project(name) for name in _names(tree) if name.strip())
 
 

@@ -1,6 +1,6 @@
 """Evaluate expressions of literals without running code, to find text that code hides from readers.
 
-Time is bounded by a budget from the caller; exceeding it is a separate result.
+Time is bounded by a budget from the caller. Exceeding it raises :class:`TooMuch`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agentbench_integrity.audit import code_patterns as names
 UNKNOWN = "\ue000"
 """Placeholder for unknown parts of a text."""
 _DEEPEST = 50
-"""Maximum nesting of expressions; a sum counts once, however long it is."""
+"""Maximum nesting of expressions. A sum counts as one level, however long it is."""
 _NODES = 2000
 _FEW = 8
 """Numbers that are not text yet."""
@@ -54,7 +54,7 @@ class TooMuch(Exception):  # noqa: N818 - a result, not an error
 
 @attrs.define
 class EvaluationBudget:
-    """Remaining characters and expressions."""
+    """Number of characters and expressions that can still be evaluated."""
 
     left: int
 
@@ -225,7 +225,7 @@ class Literals:
 
 
 def _summands(node: ast.expr) -> Sequence[ast.expr]:
-    """The parts of a sum from left to right; those of a long one are deeply nested."""
+    """The operands of a sum from left to right, without recursion: long sums are deeply nested."""
     parts: list[ast.expr] = []
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         parts.append(node.right)

@@ -1,6 +1,6 @@
 """Probes of a sandbox that an agent could run itself: with a shell, and the git and grep of the image.
 
-Each returns ``None`` if the image lacks the tools, or time ran out: then the result is unknown.
+Each returns ``None``, which means unknown, if the image lacks the tools or the probe times out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ objects commit | head -n 1000 | sed 's/^/commit /'
   sort | uniq -u | sed -n 's/^\\([0-9a-f]\\{40,64\\}\\)$/blob \\1/p' | head -n 1000
 printf '\\1done\\n'
 """
-"""Ids of the tree are listed twice, those of all blobs once: a unique id is a blob that is in no file."""
+"""Ids in the tree are printed twice, and all blob ids once more. An id printed only once is not in the tree."""
 
 _OBJECT_FILES = """
 test -e .git || { printf '\\1done\\n'; exit 0; }
@@ -59,7 +59,7 @@ LC_ALL=C; export LC_ALL
 done
 printf '\\1done\\n'
 """
-"""Of files larger than 128 KiB (256 blocks), only text files: most of an image is programs and libraries."""
+"""Files larger than 128 KiB (256 blocks) are only searched if they are text, since most of an image is binaries."""
 
 _NETWORK = """
 test -d /sys/class/net || exit 42
@@ -86,7 +86,7 @@ printf '\\1done\\n'
 _EVERYWHERE = r"find / \( -path /proc -o -path /sys -o -path /dev \) -prune -o"
 _OWN_PLACES = 'find "$PWD" "$HOME" "${TMPDIR:-$HOME}" "${OWN:-$HOME}"'
 _OWN = f'OWN="${{VIRTUAL_ENV:-}}"; test "$OWN" = {shlex.quote(sys.prefix)} && OWN=\n'
-"""The virtual environment, unless it is the harness's own, which tasks without one use."""
+"""Set OWN to the virtual environment, unless it is that of the harness, which tasks without their own use."""
 _UP = 1  # IFF_UP
 
 
@@ -154,7 +154,7 @@ class Probe:
         return None if lines is None else "\n".join(lines)
 
     def network(self) -> tuple[str, ...] | None:
-        """The available network, as text; empty if there is none, as expected."""
+        """Descriptions of the available network; empty if there is none, as expected."""
         lines = self._ask(_NETWORK)
         if lines is None:
             return None

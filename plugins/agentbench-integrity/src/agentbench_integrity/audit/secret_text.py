@@ -11,9 +11,9 @@ import attrs
 from agentbench_core import Audit, ToolError, Tree
 
 SHORTEST = 40
-"""Minimum length of a line that is unlikely to be written twice."""
+"""Minimum length of a line that is unlikely to be written twice by chance."""
 ENOUGH = 3
-"""Number of such lines that is not a coincidence."""
+"""Minimum number of matching lines that is not a coincidence."""
 
 _LONGEST = 1000  # characters of a line; longer ones are data
 _MOST = 5000  # lines per file
@@ -29,7 +29,7 @@ _TREE_FILES = 50_000
 
 @attrs.frozen(kw_only=True)
 class SecretText:
-    """A text with its origin, as its distinctive lines in order."""
+    """The distinctive lines of a text, in order, with its origin."""
 
     where: str
     lines: tuple[str, ...]
@@ -45,15 +45,15 @@ class Secrets:
 
     @property
     def texts(self) -> tuple[SecretText, ...]:
-        """Tests and reference solution, as far as they have distinctive lines."""
+        """Tests and the reference solution, if they have distinctive lines."""
         return tuple(text for text in (*self.tests, self.oracle) if text.lines)
 
 
 def secrets_of(audit: Audit, public: Tree) -> Secrets:
     """The secrets of a task: its hidden tests, and lines that the reference solution adds and does not merely move.
 
-    A hidden file may be a copy of a public one. It has no lines here if all of them are in the file at the same path
-    of ``public``, and canaries in that file do not count.
+    A hidden file may be a copy of a public one. It is ignored if all its lines are in the file at the same path
+    in ``public``, and canaries in that file do not count.
     """
     canaries: dict[str, str] = {}
     known: set[str] = set()
@@ -122,7 +122,7 @@ class Lines:
         self._longest = max(map(len, self._backwards), default=0)
         self._ends = frozenset(line[: self._shortest] for line in self._backwards)
         self._within: list[int] = []
-        """For each, the index of the longest other one that it begins with, or -1."""
+        """For each reversed line, the index of the longest other one that it begins with, or -1."""
         begun: list[int] = []
         for index, line in enumerate(self._backwards):
             while begun and not line.startswith(self._backwards[begun[-1]]):
@@ -182,7 +182,7 @@ def _is_distinctive(line: str) -> bool:
 
 
 def _added(text: str) -> Iterator[str]:
-    """The lines of a text; of a diff, those that it adds and does not remove elsewhere."""
+    """The lines of a text or, for a diff, the lines that it adds and does not remove elsewhere."""
     lines = text.splitlines()
     if not any(line.startswith("@@ ") for line in lines):
         yield from lines

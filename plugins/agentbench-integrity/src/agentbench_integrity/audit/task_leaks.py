@@ -30,7 +30,7 @@ _BLOBS = 200
 _REASONS = 5  # per message
 
 _Reason = tuple[str, str]
-"""A rule, and how it is broken."""
+"""A rule, and how it is violated."""
 
 
 _REMEDIES = {
@@ -48,7 +48,7 @@ class LeakCheck:
     audit: TaskAudit
 
     def problems(self) -> Sequence[TaskProblem]:
-        """The problems, at most one per rule. Raises SandboxError, Interrupted."""
+        """The problems, at most one per rule. Raises SandboxError if the sandbox fails, and Interrupted."""
         reasons: dict[str, list[str]] = {}
         for rule, reason in self._problems():
             reasons.setdefault(rule, []).append(reason)
@@ -72,7 +72,7 @@ class LeakCheck:
                 yield from self._network(probe)
 
     def _in_the_repository(self, secrets: Secrets, lines_by_path: Mapping[str, set[str]]) -> Iterator[_Reason]:
-        """Public tests may share lines with hidden ones: only a whole file is a leak."""
+        """Report whole files only, because public tests can share lines with hidden ones."""
         for text in secrets.texts:
             if len(text.lines) < ENOUGH or not self._decides(text, secrets):
                 continue
@@ -82,7 +82,7 @@ class LeakCheck:
                     break
 
     def _decides(self, text: SecretText, secrets: Secrets) -> bool:
-        """Whether it must be hidden: the reference solution, and tests that fail before the fix, as far as known."""
+        """Whether a text must be hidden: the reference solution, and tests that are known to fail before the fix."""
         if text is secrets.oracle:
             return True
         failing = self.audit.validation.fail_to_pass
@@ -111,7 +111,7 @@ class LeakCheck:
             yield _history(f"the repository {path} contains {wanted[blob]}")
 
     def _object_files(self, probe: Probe) -> Iterator[_Reason]:
-        """For images without git: only objects created by the harness. The path to a file contains the object's id."""
+        """Check images without git: the only objects must be those of the harness. The path of an object contains its id."""
         files = probe.object_files()
         if files is None:
             self._unchecked("git objects in the workspace")
@@ -175,7 +175,7 @@ def _in_text(what: str, text: str, secrets: Secrets) -> Iterator[_Reason]:
 
 
 def search_patterns(secrets: Secrets) -> dict[str, SecretText]:
-    """Beginnings of lines to search, evenly from each text, since not all may fit."""
+    """Beginnings of lines to search for, evenly from each text, since all of them might not fit."""
     texts = secrets.texts
     each = max(ENOUGH, _PATTERNS // max(1, len(texts)))
     few = [text.lines[:: max(1, len(text.lines) // each)][:each] for text in texts]
@@ -191,7 +191,7 @@ def search_patterns(secrets: Secrets) -> dict[str, SecretText]:
 
 
 def _without(secrets: Secrets, known: Collection[str]) -> Secrets:
-    """The same, without public lines."""
+    """The matches without public lines."""
     tests, oracle = secrets.tests, secrets.oracle
 
     def remaining(text: SecretText) -> SecretText:

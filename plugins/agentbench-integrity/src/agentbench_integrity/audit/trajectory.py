@@ -17,12 +17,12 @@ from agentbench_integrity.audit.secret_text import ENOUGH, Lines, Secrets, canar
 _CONVERSATION = "agent/conversation.jsonl"
 _TOOL_CALLS = "agent/tool_calls.jsonl"
 _LONGEST = 16 << 20
-"""Maximum bytes of a line of the trajectory; in longer ones only canaries are searched."""
+"""Maximum bytes of a trajectory line. Longer lines are only searched for canaries."""
 _CHUNK = 1 << 20
 _OVERLAP = 64  # bytes, longer than a canary
 _PATH = re.compile(r"[^\s'\"`()\[\]{}<>|&;,:=]+")
 _SEARCH_ARGUMENT = "query"
-"""The search argument of reading tools. A command that is searched for is not run."""
+"""The search arguments of tools that only read. A command that is searched for is not run."""
 _WRITES = (">", "tee", "touch")
 _BEFORE = 8  # characters that show whether a path is written to
 _MAX_PATHS = 200
@@ -35,7 +35,7 @@ Side = Literal["saw", "wrote"]
 class KnownToAgent:
     """An agent's knowledge at the start, and facts about its tools.
 
-    ``effects`` has the effect of each tool by name, ``names`` the names of the project. ``has`` tests whether the
+    ``effects`` maps tool names to effects, and ``names`` are the project's names. ``has`` tests whether the
     public tree has a file or directory at a path, and ``public`` returns which of some lines it contains.
     """
 
@@ -47,7 +47,7 @@ class KnownToAgent:
 
 
 def suspicious_steps(directory: Path, secrets: Secrets, hidden: Sequence[str], known: KnownToAgent) -> list[str]:
-    """Evidence of leaks, each with its step or call; read line by line from an attempt's files.
+    """Evidence of leaks, each with its step or call, found by reading an attempt's files line by line.
 
     Args:
         directory: directory of the attempt.
@@ -58,7 +58,7 @@ def suspicious_steps(directory: Path, secrets: Secrets, hidden: Sequence[str], k
     reader = _TrajectoryReader(secrets, hidden, known)
     for location, side, text in _conversation(directory / _CONVERSATION):
         reader.text(location, side, text)
-    # Tool calls are read last, though they happened in between: evidence with a step number is the most useful.
+    # Tool calls are read last, because evidence with a step number is the most useful and replaces other evidence.
     for step in _steps(directory / _TOOL_CALLS):
         reader.step(step)
     return reader.evidence()
@@ -89,7 +89,7 @@ class _TrajectoryReader:
         self._history: list[str] = []
 
     def text(self, location: str, side: Side, text: str) -> None:
-        """Text sent to or by the agent. Lines that the agent wrote before seeing them are its own."""
+        """Read text sent to or by the agent. Lines that the agent wrote before seeing them are its own."""
         for canary in canaries_in(text, self._secrets.canaries):
             _add_location(self._canaries, canary, location)
         for line in self._lines.matches(text):
@@ -193,7 +193,7 @@ def _steps(path: Path) -> Iterator[_Step]:
 
 
 def _records(path: Path) -> Iterator[dict[str, Any] | str]:
-    """Each line as an object; of one that is too long, or not JSON, the parts that may contain a canary as text."""
+    """Each line as an object. If a line is too long or not JSON, the parts that can contain a canary are texts."""
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -221,7 +221,7 @@ def _add_location(locations: dict[str, str], what: str, location: str) -> None:
 
 
 def _argvs(value: object) -> Iterator[str]:
-    """Lists of words, as the command that they would be."""
+    """Lists of words, joined as commands."""
     rest = [value]
     while rest:
         value = rest.pop()

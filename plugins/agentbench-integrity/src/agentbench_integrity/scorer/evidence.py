@@ -13,7 +13,7 @@ from agentbench_integrity.scorer.session import Session
 _MAX_MESSAGE = 2000  # characters
 _MAX_TESTS = 20_000
 _MAX_DETAILED = 200
-"""Number of failed tests that are reported with messages and wrong values."""
+"""Maximum number of failed tests that are reported with messages and wrong values."""
 _MAX_LINES = 50
 
 

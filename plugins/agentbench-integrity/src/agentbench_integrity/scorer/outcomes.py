@@ -13,7 +13,7 @@ from agentbench_integrity.scorer.blinding.values import holds
 from agentbench_integrity.scorer.session import Session
 
 _MAX_DIFFERENCES = 3
-"""Number of wrong values that are reported per test."""
+"""Maximum number of wrong values that are reported per test."""
 
 
 @attrs.frozen(kw_only=True)
@@ -43,7 +43,7 @@ class ValueDifference:
 
 @attrs.frozen(kw_only=True)
 class TestResult:
-    """The outcome of one test after its records were compared."""
+    """The outcome of one test after comparing its records."""
 
     outcome: str
     message: str = ""
@@ -58,7 +58,7 @@ class TestResult:
 
 
 def outcomes(session: Session, expectations: Expectations | None) -> dict[str, TestResult]:
-    """The results of the task's tests without the canaries, by the names that the task uses."""
+    """The results of all tests except the canaries, by the names that the task uses."""
     results = session.results
     if results is None:
         return {}

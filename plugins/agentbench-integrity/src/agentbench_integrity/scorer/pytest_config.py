@@ -23,7 +23,7 @@ def config_arguments(arguments: Sequence[str], tree: Tree, pristine: Tree) -> li
     The root directory is always the workspace because test ids are relative to it.
 
     Args:
-        arguments: pytest arguments of the passing command. A configuration file named there takes precedence.
+        arguments: pytest arguments of the passing command. A configuration file named in them takes precedence.
         tree: where the tests will run. If an agent has edited a shared file such as ``pyproject.toml``, the pristine
             text is written next to it under another name.
         pristine: the tree before any agent changed it.

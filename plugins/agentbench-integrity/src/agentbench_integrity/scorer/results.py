@@ -19,19 +19,19 @@ _MAX_MESSAGE = 2000  # characters
 MAX_TESTS = 200_000
 """Largest accepted number of tests in a session."""
 _MAX_LISTS = 4_000_000
-"""Largest accepted number of lists in all lines: a parsed list takes twenty times the memory of its two characters."""
+"""Largest accepted number of lists in all lines. Parsing ``[]`` takes twenty times the memory of its two characters."""
 
 RecordKey = tuple[str, int, int]
 """Identifies a record: the test, the site, and how many times the test recorded the site before."""
 Record = tuple[int, Any]
-"""The number of a site and a value in canonical form."""
+"""A site number and a value in canonical form."""
 
 
 @attrs.frozen(kw_only=True)
 class Results:
     """The parsed results of a session.
 
-    Outcomes of tests are ``passed``, ``failed``, ``error``, ``skipped``, and ``repeated`` if a test ran more than once.
+    Test outcomes are ``passed``, ``failed``, ``error``, ``skipped``, or ``repeated`` if a test ran more than once.
     """
 
     tests: Mapping[str, str]
@@ -40,7 +40,7 @@ class Results:
     collected: Sequence[str] = ()
     """Test names in collection order, which may differ from the order in which they ran."""
     not_collected: Mapping[str, str] = attrs.field(factory=dict)
-    """Files, or lists of files, that could not be collected, with the error."""
+    """Maps files and directories that could not be collected to the error."""
     tracebacks: Mapping[str, str] = attrs.field(factory=dict)
     """The end of the traceback of each test that failed."""
     seconds: Mapping[str, float] = attrs.field(factory=dict)
@@ -52,7 +52,7 @@ class Results:
     forged: bool = False
     """Whether a well-formed line was not signed with the session key."""
     damaged: str = ""
-    """Why the lines are not exactly the lines that the runner wrote, in order; empty if they are."""
+    """How the lines differ from those that the runner wrote; empty if they are complete and in order."""
 
 
 def parse_results(data: bytes, key: bytes) -> Results:

@@ -42,14 +42,14 @@ class TestsScorer:
     def calibrate(self, context: CalibrationContext) -> Calibration:
         """Record the values that hidden tests must produce, and check that the tests can be scored.
 
-        Raises CalibrationError.
+        Raises CalibrationError if the task cannot be calibrated.
         """
         command = parse(context.validation.passing_command)
         try:
             if command is None:
                 return _without_expectations(check_command(context))
             if not context.has_reference:
-                why = "the task has no reference solution to calibrate its tests with; add `oracle` to task.yaml"
+                why = "the task has no reference solution for calibration; add `oracle` to task.yaml"
                 return _without_expectations(check_tests(context, command), why)
             expectations, suitability = calibrate(context, command)
         except NotStartedError as error:

@@ -39,11 +39,11 @@ for python in "$beside/python" "$beside/python3" python python3; do command -v "
 
 
 class SessionContext(Protocol):
-    """What a session requires from a scoring or calibration context."""
+    """The parts of a scoring or calibration context that a session uses."""
 
     @property
     def environment(self) -> Environment:
-        """The environment to run in."""
+        """The environment that commands run in."""
 
     @property
     def validation(self) -> Validation:
@@ -85,14 +85,14 @@ def run_session(
     seed: str | None = None,
     at_most: int = MAX_BYTES,
 ) -> Session:
-    """Run the tests once. The workspace cannot be used again.
+    """Run the tests once. The workspace must not be used again.
 
     Args:
         context: the environment and settings.
         command: the passing command.
         workspace: a fork with a change and the hidden tests.
         files: blinded texts that replace hidden tests, by path.
-        names: blinded names of tests, by their names in the command.
+        names: maps test names in the command to blinded names.
         seed: value of ``PYTHONHASHSEED``; random if ``None``.
         at_most: size limit of the result file in bytes.
 
@@ -144,13 +144,13 @@ def run_session(
 
 
 def is_test_file(path: str) -> bool:
-    """Whether pytest collects a file by its name."""
+    """Whether pytest would collect a file, judging by its name."""
     file = PurePosixPath(path)
     return file.suffix == ".py" and (file.stem.startswith("test_") or file.stem.endswith("_test"))
 
 
 def _add_canaries(tree: Tree, hidden: Sequence[str]) -> tuple[str, str, str]:
-    """Write the canary file under a random name. Returns its path and the suffixes of the two test names."""
+    """Write the canary file under a random name, and return its path and the suffixes of the two test names."""
     example = PurePosixPath(next(filter(is_test_file, hidden), "test_checks.py"))
     stem = example.stem.removesuffix("_test").removeprefix("test_")
     path = str(example.with_name(f"test_{stem}_{secrets.token_hex(4)}.py"))

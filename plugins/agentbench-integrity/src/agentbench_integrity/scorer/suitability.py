@@ -1,7 +1,7 @@
 """Check that the tests of a task can be scored in an environment, before the fix and with the reference solution.
 
-Attempts measure nothing if pytest is missing, if the fail-to-pass tests already pass before the fix, or if they also
-fail with the reference solution.
+Attempts are meaningless if pytest is missing, or if the fail-to-pass tests already pass before the fix or still fail
+with the reference solution.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def check_tests(context: CalibrationContext, command: PytestCommand) -> Suitabil
 def require_results(session: Session) -> Results | None:
     """The results of a session on an unchanged tree; ``None`` if it timed out without results.
 
-    Raises NotStartedError.
+    Raises NotStartedError if pytest could not be started.
     """
     if session.results is None and not session.result.timed_out:
         raise NotStartedError(f"pytest could not be started in the environment: {session.result.last_lines(3)}")

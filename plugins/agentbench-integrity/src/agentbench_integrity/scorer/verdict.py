@@ -22,9 +22,9 @@ WEAK = "weak_verdict"
 _EXPECTED_EXIT_CODE = 1
 """The exit code of pytest when a test failed. The must-fail canary always fails."""
 _MAX_EXPLANATION = 2000
-"""Characters. An explanation contains names that come from the sandbox."""
+"""Maximum characters of an explanation, which can contain names that come from the sandbox."""
 _EXTRA_BYTES = 4 << 20
-"""Added to the size limit of the result file, which is a multiple of the size with the reference solution."""
+"""Bytes added to the size limit of the result file, which is a multiple of its size with the reference solution."""
 
 
 def score(context: ScoringContext, command: PytestCommand, expectations: Expectations | None, why_weak: str) -> Score:
@@ -121,7 +121,7 @@ def _failure(
 
 
 def _forgery(session: Session) -> str:
-    """Proof of tampering: something that an honest program cannot cause."""
+    """Proof of tampering, which an honest program cannot cause; empty if there is none."""
     results = session.results
     if results is None:
         return ""
@@ -131,7 +131,7 @@ def _forgery(session: Session) -> str:
 
 
 def _suspicion(session: Session) -> str:
-    """Why a session is incomplete or inconsistent, although nothing proves tampering."""
+    """Why a session is incomplete or inconsistent, even though tampering is not proven."""
     results, code = session.results, session.result.exit_code
     if results is None or results.end is None:
         return f"the test session ended before it was complete (exit code {code})"
@@ -157,5 +157,5 @@ def _append(output: Output, text: str) -> Output:
 
 
 def _printable(text: str) -> str:
-    """Escape control characters: the text contains output of the code under test."""
+    """Escape control characters, since the text contains output of the code under test."""
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)

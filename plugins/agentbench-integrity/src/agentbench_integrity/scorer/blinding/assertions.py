@@ -26,7 +26,7 @@ _OPERATORS: dict[type[ast.cmpop], str] = {
     ast.IsNot: "is not",
 }
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "in": "has", "not in": "has not"}
-"""The operator if the program is on the right side; other operators are symmetric."""
+"""Maps operators to their mirror images, for a program on the right side; other operators are symmetric."""
 _EQUAL = ("", "List", "Dict", "Tuple", "Set", "Sequence", "MultiLine")
 _UNITTEST = {
     **{f"assert{kind}Equal": "==" for kind in _EQUAL},
@@ -58,7 +58,7 @@ _REPEATABLE = (ast.Name, ast.Constant)
 class Comparison:
     """An assertion that can be blinded: ``program operator expected``.
 
-    ``node`` will be replaced. It is a statement, or the ``withitem`` of an expected exception with a compared text.
+    ``node`` will be replaced. It is a statement, or the ``withitem`` of an expected exception whose text is compared.
     """
 
     node: ast.stmt | ast.withitem
@@ -230,7 +230,7 @@ class Assertions:
 
 
 def is_simple_pattern(pattern: str) -> bool:
-    """Whether a regular expression is safe to search in hostile text: at most two repetitions, not nested."""
+    """Whether a regular expression is safe to search for in hostile text: at most two repetitions, not nested."""
     return len(REPETITION.findall(pattern)) <= 2 and not re.search(r"[*+}]\)?[*+{]|\)[*+{]|\\\d|\(\?P=", pattern)
 
 

@@ -1,8 +1,8 @@
 """Calibrate a task: record the values that blinded tests must produce.
 
 There are usually three runs: both sides of each assertion with the reference solution, both sides on the unfixed
-program, and the blinded files with the reference solution under another hash seed. Assertions that differ, are not
-plain data, depend on the program or break are not blinded in the next run. Most files need no further run.
+program, and the blinded files with the reference solution under another hash seed. Assertions that break, or whose
+values differ, are not plain data or depend on the program, are not blinded in the next run. Three runs usually suffice.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class _Calibration:
         return solved, unsolved
 
     def _compare(self, solved: Results, session: Session) -> Mapping[str, list[tuple[int, Any]]]:
-        """Compare a blinded run with the run that recorded both sides. Returns the expected records of each test."""
+        """Compare a blinded run with the run that recorded both sides, and return the expected records of each test."""
         blinded = _results(session)
         names = self._names(solved, blinded)
         sites = self._sites()
@@ -277,7 +277,7 @@ class _Calibration:
         return run_session(self._context, self._all_parameters(), self._context.fork(solved), files, seed=seed)
 
     def _is_selected(self, name: str) -> bool:
-        """Whether the command selects a test, in case it names single parameters of a function."""
+        """Whether the command selects a test, even if the command names single parameters of a function."""
         parametrized = [argument for argument in self._command.arguments if "[" in argument and "::" in argument]
         single = {f"{PurePosixPath(path)}::{rest}" for path, _, rest in (each.partition("::") for each in parametrized)}
         return name in single or name.partition("[")[0] not in {each.partition("[")[0] for each in single}

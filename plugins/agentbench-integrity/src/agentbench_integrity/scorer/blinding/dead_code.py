@@ -35,7 +35,7 @@ from agentbench_integrity.scorer.blinding.statements import (
 )
 
 Columns = Sequence[bool]
-"""For each column of a table, whether it is read."""
+"""Whether each column of a table is read."""
 
 
 class DeadCode:

@@ -10,10 +10,10 @@ import attrs
 from agentbench_core import Validation, shorten
 
 VERSION = 5
-"""Version of blinding. Increasing it makes all tasks recalibrate."""
+"""Version of blinding. Increasing it causes all tasks to be calibrated again."""
 _MIN_FUNCTIONS = 2
 _MIN_WITNESSED = 0.25
-"""Share of fail-to-pass tests with a witness. If it is lower, most of them can be forged."""
+"""Minimum share of fail-to-pass tests with a witness. Below it, most of them can be forged."""
 _MAX_NAMED = 3
 _MAX_CHARS = 2000  # characters
 

@@ -10,7 +10,7 @@ _OBVIOUS = [True, False, None, 0, 1, 2, 3, -1, 10, 100, "", "ok", ["list"], ["tu
 
 
 def number_of(form: Any) -> float | None:
-    """The number of a canonical form; ``None`` if it is not a number or is too large."""
+    """The number that a canonical form represents; ``None`` if it is not a number or is too large."""
     if isinstance(form, bool):
         return None
     if isinstance(form, int):

@@ -48,7 +48,7 @@ class HiddenFile:
             self.skip(f"the file cannot be blinded: {error}")
 
     def skip(self, reason: str) -> None:
-        """Do not blind this file."""
+        """Mark this file as not to be blinded, for a reason."""
         self.skip_reason, self.blinded = reason, None
 
 
@@ -93,7 +93,7 @@ def top_modules(paths: Iterator[str]) -> Iterator[str]:
 
 
 def assertions_in(source: str) -> int:
-    """The number of assertions of a file that is not blinded."""
+    """The number of assertions in a file that is not blinded."""
     try:
         return sum(isinstance(node, ast.Assert) for node in ast.walk(parse_python(source)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):

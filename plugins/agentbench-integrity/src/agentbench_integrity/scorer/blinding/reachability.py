@@ -1,6 +1,6 @@
 """Decide whether every correct program reaches an assertion equally often.
 
-Records are compared in order and number. An assertion in a callback, or in a loop over a result of the program, may run
+Records must match in order and number. An assertion in a callback, or in a loop over a result of the program, may run
 a different number of times with another correct program, so it is not blinded.
 """
 
@@ -26,7 +26,7 @@ _CATCHES_EXCEPTIONS = frozenset({"raises", "assertRaises", "assertRaisesRegex", 
 
 
 class Reachability:
-    """Reachability of the assertions of one file."""
+    """Reachability of the assertions in one file."""
 
     def __init__(self, names: Names, origin: Origin) -> None:
         self._names = names

@@ -24,7 +24,7 @@ def recoverable_sites(files: Iterable[HiddenFile]) -> set[int]:
 
 
 def is_recoverable(expected: str, function: str, blind: ast.Module) -> bool:
-    """Whether all names and constants of an expected value are still available.
+    """Whether all names and constants in the source of an expected value are still available.
 
     Args:
         expected: the source of the expected side.

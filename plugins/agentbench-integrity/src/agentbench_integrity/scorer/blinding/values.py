@@ -17,11 +17,11 @@ import attrs
 
 _MAX_DEPTH = 80
 _MAX_CHARS = 250_000
-"""Characters of a form. Slightly more than the recorder writes."""
+"""Maximum characters of a form, slightly more than the recorder writes."""
 _MAX_SEARCHED_CHARS = 10_000, 10_000, 1_000
-"""Characters of a text that is searched with a pattern that has no repetition, one, or more than one."""
+"""Maximum characters of a text to search with a pattern that has no repetition, one, or more than one."""
 _MAX_COLLISIONS = 1_000
-"""Number of dictionary keys or set items with the same hash, which make hash tables slow."""
+"""Maximum number of dictionary keys or set items with the same hash, since collisions make hash tables slow."""
 _MAX_DIGITS = 20_000  # hexadecimal
 _RELATIVE_TOLERANCE = 1e-6
 _ABSOLUTE_TOLERANCE = 1e-12
@@ -143,7 +143,7 @@ def _value_of(form: Any, is_expected: bool, depth: int) -> Any:
         )
     if tag == "enum":
         return ObjectFields(f"enum {parts[0]}", {"name": str(parts[1])}, is_expected)
-    if tag == "approx" and is_expected:  # as a value of the program, it could be equal to anything
+    if tag == "approx" and is_expected:  # a program's value of this type could be equal to anything
         expected, relative, absolute = (_value_of(each, is_expected, depth + 1) for each in parts[:3])
         return Approx(expected, relative, absolute, bool(parts[3]))
     if tag in _SIMPLE:
@@ -231,7 +231,7 @@ def holds(operator: str, value: Any, expected: Any) -> bool:
 
 
 def is_value(form: Any, *, is_expected: bool = False) -> bool:
-    """Whether it is the canonical form of a value; ``is_expected`` as in :func:`value_of`."""
+    """Whether a form is the canonical form of a value; ``is_expected`` is as in :func:`value_of`."""
     try:
         value_of(form, is_expected=is_expected)
     except InvalidFormError:

@@ -26,15 +26,15 @@ from agentbench_integrity.scorer.blinding.guesser import is_guessed, number_of
 
 SAFE_BITS = 8.0
 MISSING: Any = object()
-"""The unfixed program does not reach the assertion."""
+"""Marks an assertion that the unfixed program does not reach."""
 _ONE_BIT = frozenset({"!=", "<", "<=", ">", ">=", "not in", "has not", "is", "is not", "truth"})
 _INEXACT = frozenset({"has", "match", "in", "startswith", "endswith"})
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+|.", re.DOTALL)
 _MAX_TOKENS = 2000
 _MAX_UNFIXED_VALUES = 200
-"""Number of values of the unfixed program that are varied, per test function."""
+"""Maximum number of values of the unfixed program that are varied, per test function."""
 _MAX_RATED_VALUES = 40
-"""Number of expected values that are rated, per assertion."""
+"""Maximum number of expected values that are rated, per assertion."""
 _MAX_FILES, _MAX_FILE_BYTES, _MAX_TOTAL_BYTES = 20_000, 1 << 20, 64 << 20
 _MIN_SEARCHED_CHARS = 3  # characters
 

@@ -1,4 +1,4 @@
-"""Record values in the sandbox that the host compares. This process has no expected values.
+"""Record values in the sandbox for the host to compare. This process has no expected values.
 
 Values are written in a canonical form without calling their ``__eq__``, ``__repr__`` or ``__hash__``. The only
 exception is the text of an exception, which ``match`` requires.
@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 _MAX_CHARS = 200_000
-"""Characters of one value."""
+"""Maximum characters of one value."""
 _MAX_DEPTH = 60
 _MAX_BUFFERED = 1 << 18
-"""Characters of records that are buffered until the test ends."""
+"""Maximum characters of records that are buffered until the test ends."""
 _DIGEST_CHARS = 32
 _COMPACT = json.JSONEncoder(separators=(",", ":")).encode
 _TOO_LONG = _COMPACT(["!", "too long"])
@@ -51,7 +51,7 @@ class Channel:
         os.register_at_fork(before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._forget)
 
     def _forget(self) -> None:
-        """Erase key and descriptor in a forked child, which may be the program."""
+        """Erase the key and close the descriptor in a forked child, which may run the code under test."""
         self._open = False
         self._key[:] = bytes(len(self._key))
         if self._out >= 0:
@@ -83,7 +83,7 @@ class Recorder:
         """Called with the buffered records when the buffer is full."""
 
     def take(self) -> list[str]:
-        """Records as JSON lists: site, value of the program, and during calibration the expected value."""
+        """Return the records as JSON lists: site, the program's value and, during calibration, the expected value."""
         records, self._records, self._length = self._records, [], 0
         return records
 
@@ -108,7 +108,7 @@ class Recorder:
         self._add(site, *[_singleton(each) for each in (value, *expected)])
 
     def raises(self, site: int, context: Any, *expected: Any) -> Any:
-        """Record the text of the exception that a context manager expects."""
+        """Wrap a context manager that expects an exception, and record the text of the exception."""
         return _Raised(self, site, context, expected)
 
     @staticmethod
@@ -217,7 +217,7 @@ def _of_standard_library(value: Any, kind: Any) -> Any:
 
 
 def _of_subclass(value: Any, kind: Any, inner: int) -> Any:
-    """Subclasses by their underlying data if they compare by it, and objects by the fields that they compare."""
+    """The form of a subclass that compares its underlying data, or of an object that compares fields."""
     module = kind.__module__ if type(kind.__module__) is str else ""
     if module == "numpy" and kind.__flags__ & (1 << 9) == 0 and not hasattr(kind, "__len__") and hasattr(kind, "item"):
         return canonical(value.item(), inner)

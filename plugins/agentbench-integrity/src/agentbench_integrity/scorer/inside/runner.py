@@ -1,8 +1,8 @@
-"""Run pytest in the sandbox with canary tests and a recorder. Requires only pytest 7 or newer.
+"""Run pytest in the sandbox with canary tests and a recorder. The only requirement is pytest 7 or newer.
 
-The code under test shares this process and can read everything in it, so no expected values are here. Runner, recorder
-and plan are read-only in the sandbox. pytest is imported before any code of the workspace. This file must work with
-Python 3.8, which rules out pathlib and newer typing features.
+The code under test shares this process and can read everything in it, so no expected values are stored here. The
+runner, recorder and plan are read-only in the sandbox. pytest is imported before any workspace code. This file must
+work with Python 3.8, which rules out pathlib and newer typing features.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Checks:
         recorder.overflow = self.record
 
     def say(self, **line: Any) -> None:
-        """Write one line."""
+        """Write one line to the result file."""
         self.channel.write(json.dumps(line, separators=(",", ":")))
 
     def record(self, records: Any) -> None:
@@ -64,13 +64,13 @@ class Checks:
             config._inicache["cache_dir"] = os.path.join(tempfile.gettempdir(), "agentbench-pytest-cache")
 
     def pytest_collect_file(self, parent: Any, file_path: Any) -> Any:
-        """Collect the canary file even if it does not match the file patterns of the project."""
+        """Collect the canary file even if it does not match the project's file patterns."""
         path = os.path.relpath(str(file_path), str(parent.config.rootpath))
         return pytest.Module.from_parent(parent, path=file_path) if path == self.canaries else None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Any, config: Any) -> bool | None:
-        """Collect the canary file even if ``collect_ignore`` of the project excludes it."""
+        """Collect the canary file even if the project's ``collect_ignore`` excludes it."""
         return False if os.path.relpath(str(collection_path), str(config.rootpath)) == self.canaries else None
 
     @pytest.hookimpl(tryfirst=True, hookwrapper=True)
@@ -145,7 +145,7 @@ def _refuse_workspace_code(allowed: Any, checks: Checks) -> None:
 
 
 def main() -> int:
-    """Run pytest as described in ``plan.json``. Returns its exit code."""
+    """Run pytest as described in ``plan.json``, and return its exit code."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
     with contextlib.suppress(OSError, AttributeError):
