@@ -111,7 +111,7 @@ class LeakCheck:
             yield _history(f"the repository {path} contains {wanted[blob]}")
 
     def _object_files(self, probe: Probe) -> Iterator[_Reason]:
-        """Check images without git for objects that the harness did not create. The path of an object contains its id."""
+        """Check images without git for objects that the harness did not create. An object's path contains its id."""
         files = probe.object_files()
         if files is None:
             self._unchecked("git objects in the workspace")
