@@ -277,7 +277,7 @@ class _Calibration:
         return run_session(self._context, self._all_parameters(), self._context.fork(solved), files, seed=seed)
 
     def _is_selected(self, name: str) -> bool:
-        """Whether the command selects a test, even if the command names single parameters of a function."""
+        """Whether the command, which can name single parameters of a function, selects a test."""
         parametrized = [argument for argument in self._command.arguments if "[" in argument and "::" in argument]
         single = {f"{PurePosixPath(path)}::{rest}" for path, _, rest in (each.partition("::") for each in parametrized)}
         return name in single or name.partition("[")[0] not in {each.partition("[")[0] for each in single}

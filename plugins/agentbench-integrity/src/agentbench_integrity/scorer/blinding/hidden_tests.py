@@ -48,7 +48,7 @@ class HiddenFile:
             self.skip(f"the file cannot be blinded: {error}")
 
     def skip(self, reason: str) -> None:
-        """Mark this file as not to be blinded, for a reason."""
+        """Mark this file as not to be blinded, and record the reason."""
         self.skip_reason, self.blinded = reason, None
 
 
