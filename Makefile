@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo    set up, and run the bundled suite with the reference solutions (no Docker, no key)"
 	@echo "make test    set up, and run the tests; lists those that cannot run here"
-	@echo "make check   lint, types, and quick tests that need no engine; takes a minute"
+	@echo "make check   lint, types, and quick tests that need no engine; takes about a minute and a half"
 	@echo "make lint    ruff, import contracts        make types   mypy, strict"
 	@echo "make docs    build site/ from docs/        make bench   run the benchmarks"
 	@echo "make validate  check every bundled task three times: is it valid, and are its results stable? FLAGS='--sandbox docker'"
