@@ -91,10 +91,10 @@ class Validation:
     """Commands and tests that must fail before and pass after the fix."""
 
     failing_command: str = option(
-        help="must fail before the fix; its output on the public tree is shown to the agent", pattern=_ANYTHING
+        help="must fail before the fix; its output without the hidden tests is shown to the agent", pattern=_ANYTHING
     )
     passing_command: str = option(help="must pass after the fix", pattern=_ANYTHING)
-    files: str = option("", help="directory of hidden tests next to task.yaml; in the workspace only during scoring")
+    files: str = option("", help="directory of hidden tests next to task.yaml; never in the agent's workspace")
     protected_globs: tuple[str, ...] = option(
         DEFAULT_PROTECTED, help="files restored from the original tree before scoring"
     )
@@ -122,7 +122,7 @@ class AgentSettings:
     max_steps: int = option(30, help="maximum number of tool calls", minimum=1, maximum=1_000_000)
     allow_file_write: bool = option(True, help="false: no tools that edit files, and a read-only workspace")
     editable_globs: tuple[str, ...] = option(
-        (), help="tools refuse edits elsewhere, and other changes are discarded; empty: no restriction"
+        (), help="files that agents may edit; tools reject edits elsewhere, and other changes are discarded; empty: all"
     )
 
 

@@ -11,7 +11,7 @@ from agentbench_core import RepairOptions, option
 class OutlineOptions:
     """Options of the ``outline`` tool."""
 
-    max_bytes: int = option(1 << 19, help="maximum size of a file in bytes; larger files are refused", minimum=1)
+    max_bytes: int = option(1 << 19, help="maximum size of a file in bytes; larger files are rejected", minimum=1)
     max_definitions: int = option(
         300, help="maximum number of classes and functions in one result", minimum=1, maximum=2000
     )
