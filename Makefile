@@ -1,4 +1,4 @@
-# Start with `make demo`, then `make test`. Everything is installed into .venv, and nothing elsewhere. To use a different
+# Start with `make demo`, then `make test`. Everything is installed into .venv and nowhere else. To use a different
 # Python: `make demo PYTHON=python3.13`. To run some of the tests: `make test TESTS=tests/values`.
 
 PYTHON ?= python3
@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PLUGINS := $(wildcard plugins/*)
 
-# A virtual environment with a different Python from the requested one is recreated.
+# Recreate the virtual environment if its Python is not the requested one.
 WHICH := -c 'import sys; print(sys.version, sys.base_prefix)' 2>/dev/null
 ifneq ($(origin PYTHON),file)
 ifneq ($(shell $(PYTHON) $(WHICH)),$(shell $(BIN)/python $(WHICH)))
@@ -23,13 +23,13 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make demo    set up, and run the bundled suite with the reference solutions (no Docker, no key)"
-	@echo "make test    set up, and run the tests; lists those that cannot run here"
+	@echo "make test    set up, run the tests, and list those that cannot run here"
 	@echo "make check   lint, types, and quick tests that need no engine; takes about a minute and a half"
 	@echo "make lint    ruff, import contracts        make types   mypy, strict"
 	@echo "make docs    build site/ from docs/        make bench   run the benchmarks"
-	@echo "make validate  check every bundled task three times: is it valid, and are its results stable? FLAGS='--sandbox docker'"
-	@echo "make attack    run adversarial agents against every bundled task, and write the table of docs/attack.md; takes an hour. SANDBOXES=local without Docker"
-	@echo "make real-suites  run the test suites of five real projects with the hardened scorer; takes minutes"
+	@echo "make validate  check three times that every bundled task is valid and that its results are stable; in Docker: FLAGS='--sandbox docker'"
+	@echo "make attack    run adversarial agents against every bundled task, and update the table in docs/attack.md; takes an hour; without Docker: SANDBOXES=local"
+	@echo "make real-suites  run the test suites of five real projects with the default scorer; takes several minutes"
 	@echo "make lock    update requirements/dev.txt   make clean   remove generated files"
 
 $(READY): requirements/dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
@@ -49,7 +49,7 @@ TESTS :=
 test: $(READY)
 	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --times $(TESTS)
 
-# Tests without engine, index or browser that find most errors; types and tests run in parallel.
+# Tests that find most errors and need no engine, package index or browser; types and tests run in parallel.
 QUICK := tests/values tests/inputs tests/builtin tests/evidence tests/workspace tests/docs/test_tables.py \
          tests/docs/test_api_reference.py tests/docs/test_language.py $(wildcard tests/test_*.py)
 check: lint
@@ -97,7 +97,7 @@ attack: $(READY)
 	done; done
 	@$(BIN)/python benchmarks/attack_table.py $(ATTACKED)/*.json
 
-# Test suites of real projects with the hardened scorer: needs the package index and a Docker engine.
+# Test suites of real projects with the default scorer; needs the package index and a Docker engine.
 real-suites: $(READY)
 	@AGENTBENCH_REAL_SUITES=all $(BIN)/pytest -v --durations 0 tests/integrity/test_real_suites.py
 
