@@ -138,7 +138,7 @@ def test_missing_attempts_among_repeats_are_filled_in(tmp_path: Path) -> None:
     assert found.differences() == pytest.approx((2 / 3 - 1 / 2,))
     assert found.differences(Missing.WORST) == (2 / 4 - 3 / 4,)
     assert found.differences(Missing.BEST) == (3 / 4 - 1 / 4,)
-    with pytest.raises(ValueError, match="several attempts"):
+    with pytest.raises(ValueError, match="one attempt per task"):
         found.table()
 
 

@@ -505,8 +505,8 @@ def test_labels_that_cast_doubt(tmp_path: Path, name: str) -> None:
         return attrs.evolve(record, labels=(Label(name=name),) if record.task_id == "task-1" else ())
 
     (warning,) = warned(made(tmp_path / "a"), made(tmp_path / "b", record=labelled))
-    assert warning.startswith("1 of 8 attempts of B ")
-    assert warning.endswith(f"(label {name})")
+    assert warning.startswith("B has attempts that ")
+    assert warning.endswith(f"(label {name}): 1 of 8")
 
 
 def test_an_invalid_task(tmp_path: Path) -> None:

@@ -458,7 +458,7 @@ class TestCeilings:
                 {"record": using(cost=0.0), "events": cut_off},
                 "100 attempts called a model but recorded a cost of 0",
             ),
-            ({"record": using(cost=0.0, only="task-007")}, "1 attempts called a model but recorded a cost of 0"),
+            ({"record": using(cost=0.0, only="task-007")}, "1 attempt called a model but recorded a cost of 0"),
             ({"events": cut_off}, "its records add up to 1 USD, but its calls may have cost up to 500 USD"),
             ({"record": lambda one: attrs.evolve(one, replayed=True)}, "100 attempts were replayed"),
         ],
@@ -795,7 +795,7 @@ class TestPage:
 
     def test_long_lists_are_cut_and_say_so(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(100), tasks(100, lambda i: False), "margin: 0.05\nmin_pairs: 1\n", style="md")
-        assert "50 more are listed in the JSON output." in done.out
+        assert "... and 50 more in the JSON output." in done.out
         assert "task-049" in done.out
         assert "task-050" not in done.out
 
@@ -811,7 +811,7 @@ class TestPage:
         both = {"both": True, "lost<b>": True}
         config = "margin: 0.5\nmin_pairs: 1\n"
         done = gate(a | both, b | both | {"lost<b>": None}, config, "--allow-different-tasks", style="md")
-        for heading in ("No score in one of the runs", "Only in the baseline", "Only in the candidate"):
+        for heading in ("Attempts without a score", "Only in the baseline", "Only in the candidate"):
             table = done.out.partition(f"## {heading} (1)")[2].partition("\n## ")[0]
             assert "<" in table
             assert not re.search(r"(?<!\\)[<`\[]", table)

@@ -252,7 +252,7 @@ def test_nothing_that_differs_is_an_interval_with_a_width(tmp_path: Path) -> Non
 
 def test_so_few_tasks_that_nothing_could_be_seen(tmp_path: Path) -> None:
     assert headline(of_table(tmp_path, 1, 0, 1, 0)).endswith(
-        "The runs differ on 1 of 2 tasks, but the mid-p test requires at least 5 to reach significance. With this few "
+        "The runs differ on 1 of 2 tasks, but the mid-p test requires at least 5 to reach significance. With so few "
         "tasks, no difference could reach significance."
     )
 
@@ -390,7 +390,7 @@ def test_flips_that_are_drawn_too_few_times_are_refused(tmp_path: Path) -> None:
     options = ("--method", "bootstrap", "--confidence", "0.995", "--resamples")
     result = paired(places, *options, "998")
     assert isinstance(result.exception, InputError)
-    assert "with 998 resamples, the sign-flip test cannot give a p below 0.001" in str(result.exception)
+    assert "with 998 resamples, the sign-flip test cannot give a p-value below 0.001" in str(result.exception)
     assert result.exception.remedy == "Use --resamples 999 or more."
     assert paired(places, *options, "999").exit_code == 0
 

@@ -314,13 +314,13 @@ def test_a_candidate_cannot_quarantine_what_it_lost(tmp_path: Path) -> None:
     assert found["verdict"] == "inconclusive"
     assert found["status"]["non_inferiority"] == "pass"
     assert found["status"]["worst_case"] == "inconclusive"
-    assert found["why"]["worst_case"].startswith("8 tasks are quarantined in only one run and count here. If missing")
+    assert found["why"]["worst_case"].startswith("8 tasks are quarantined in only one run; their results are included")
     assert found["status"]["paired_share"] == "inconclusive"
-    assert found["why"]["paired_share"].startswith("12 of 20 tasks have a score in both runs")
+    assert found["why"]["paired_share"].startswith("Tasks with a score in both runs: 12 of 20")
     assert "quarantined only in B, so excluded from both runs: 8 tasks" in found["page"]
     assert re.search(r"\| worst case +\| +20 \|", found["page"])
     lenient = gated(tmp_path / "lenient", EIGHT[:1], (), "margin: 0.9\nmin_pairs: 1\nmin_paired_share: 0\n")
-    assert lenient["why"]["worst_case"].startswith("1 task is quarantined in only one run and counts here.")
+    assert lenient["why"]["worst_case"].startswith("1 task is quarantined in only one run; its results")
 
 
 def test_labels_count_on_quarantined_tasks(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_labels_count_on_quarantined_tasks(tmp_path: Path) -> None:
     found = gated(tmp_path, EIGHT, EIGHT, f"{RULES}labels: {{tamper_suspected: ignore}}\n", record=record)
     assert (found["verdict"], found["status"]["label_tamper_confirmed"]) == ("fail", "fail")
     assert "label_under_pressure" not in found["status"]
-    assert "1 of 20 attempts of B timed out while the machine was overloaded" in found["page"]
+    assert "B has attempts that timed out while the machine was overloaded" in found["page"]
     assert found["without_suspected"]["tasks"] == 11
     assert re.search(r"\| excluding suspected attempts \| +11 \|", found["page"])
 
@@ -346,7 +346,7 @@ def test_the_page_says_it(tmp_path: Path) -> None:
     assert "1 attempt is suspected of tampering or leaks, on t19. Excluding it:" in page
     assert page.count('<span class="tag">quarantined</span>') == 2
     assert page.count('<span class="change quarantined">quarantined</span>') == 2
-    assert "20 tasks are in both runs, paired by digest: 6 regressed, 2 quarantined, 12 same." in page
+    assert "20 tasks are in both runs, paired by digest. All tasks: 6 regressed, 2 quarantined, 12 same." in page
     assert "2 tasks are quarantined and not counted." in page
 
 

@@ -332,7 +332,7 @@ def test_pairs_that_all_agree_leave_room() -> None:
 
 @pytest.mark.parametrize("counts", [(-1, 0, 0, 0), (0, -1, 0, 0), (0, 0, 0.5, 0), (0, 0, 0, math.nan)])
 def test_what_is_no_table(counts: tuple[Any, ...]) -> None:
-    with pytest.raises(ValueError, match="must be a number of tasks"):
+    with pytest.raises(ValueError, match="must be a non-negative integer"):
         table(*counts)
 
 

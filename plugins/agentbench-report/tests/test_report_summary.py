@@ -239,7 +239,7 @@ def test_replayed_attempts_are_named(tmp_path: Path) -> None:
     run = write_run(
         tmp_path / "run", {"a": True, "b": True}, record=lambda one: attrs.evolve(one, replayed=one.task_id == "a")
     )
-    assert "1 of 2 attempts were replayed and are not independent samples." in summary(run.directory)
+    assert "Replayed attempts, which are not independent samples: 1 of 2." in summary(run.directory)
 
 
 def test_what_is_no_run_directory(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import attrs
 from agentbench_core import RunManifest, RunView
 
 INVALID = "BASELINE_NOT_FAILING"
-"""The failure reason of attempts at an invalid task, which had nothing to repair."""
+"""The failure reason of attempts at an invalid task, which left nothing to repair."""
 
 
 @attrs.frozen(kw_only=True)
@@ -41,15 +41,15 @@ class TaskCounts:
     passed: int = 0
     scored: int = 0
     unscored: int = 0
-    """Infrastructure errors: recorded without a score, for a reason outside the agent's control."""
+    """The number of infrastructure errors: attempts without a score for a reason outside the agent's control."""
     not_recorded: int = 0
-    """Planned attempts without a record."""
+    """The number of planned attempts without a record."""
     reasons: Mapping[str, int] = attrs.field(factory=dict)
-    """Counts of the failure reasons of attempts that did not pass, scored or not."""
+    """The number of attempts that did not pass, scored or not, by failure reason."""
     unscored_reasons: Mapping[str, int] = attrs.field(factory=dict)
-    """The same for attempts without a score."""
+    """The number of attempts without a score, by failure reason."""
     labels: Mapping[str, int] = attrs.field(factory=dict)
-    """Counts of attempts by label. Integrity labels of retried attempts are included."""
+    """The number of attempts by label, including the integrity labels of retried attempts."""
     steps: int = 0
     duration_sec: float = 0.0
     tokens: int = 0
@@ -68,9 +68,9 @@ class TaskCounts:
     quarantined: str = ""
     """Why the task was quarantined when the run was planned; empty if it was not."""
     suspected: int = 0
-    """Scored attempts suspected of tampering or of leaked information."""
+    """The number of scored attempts suspected of tampering or of leaked information."""
     suspected_passed: int = 0
-    """Suspected attempts that passed."""
+    """The number of suspected attempts that passed."""
 
     @property
     def planned(self) -> int:
@@ -89,7 +89,7 @@ class TaskCounts:
 
     @property
     def flaky(self) -> bool:
-        """Whether some scored attempts passed and others failed, due to the agent or the task."""
+        """Whether some scored attempts passed and others failed, whether due to the agent or the task."""
         return 0 < self.passed < self.scored
 
     @property
@@ -124,14 +124,14 @@ class TaskCounts:
 
 @attrs.frozen(kw_only=True)
 class RunCounts:
-    """The counts of a run. ``tasks`` contains every task of ``run.json``, even without a record, sorted by id."""
+    """The counts of a run. ``tasks`` is sorted by id and includes tasks without a record."""
 
     view: RunView
     tasks: tuple[TaskCounts, ...]
 
     @property
     def manifest(self) -> RunManifest:
-        """``run.json``."""
+        """The content of ``run.json``."""
         return self.view.manifest
 
     @cached_property
@@ -158,7 +158,7 @@ class RunCounts:
 
     @cached_property
     def unsealed(self) -> int:
-        """Records that are not in the event log and therefore cannot be verified."""
+        """The number of records that are not in the event log and therefore cannot be verified."""
         return self.view.unverified_records()
 
     @property
@@ -174,42 +174,42 @@ class RunCounts:
 
     @property
     def planned(self) -> int:
-        """Planned attempts."""
+        """The number of planned attempts."""
         return sum(task.planned for task in self.tasks)
 
     @property
     def scored(self) -> int:
-        """Attempts with a score."""
+        """The number of attempts with a score."""
         return sum(task.scored for task in self.tasks)
 
     @property
     def recorded(self) -> int:
-        """Attempts with a record."""
+        """The number of attempts with a record."""
         return self.scored + self.unscored
 
     @property
     def suspected(self) -> int:
-        """Scored attempts suspected of tampering or of leaked information."""
+        """The number of scored attempts suspected of tampering or of leaked information."""
         return sum(task.suspected for task in self.tasks)
 
     @property
     def passed(self) -> int:
-        """Attempts that passed."""
+        """The number of attempts that passed."""
         return sum(task.passed for task in self.tasks)
 
     @property
     def unscored(self) -> int:
-        """Infrastructure errors: attempts that ended for a reason outside the agent's control."""
+        """The number of infrastructure errors: attempts that ended for a reason outside the agent's control."""
         return sum(task.unscored for task in self.tasks)
 
     @property
     def not_recorded(self) -> int:
-        """Planned attempts without a record."""
+        """The number of planned attempts without a record."""
         return sum(task.not_recorded for task in self.tasks)
 
     @property
     def replayed(self) -> int:
-        """Attempts that used model responses recorded in an earlier run."""
+        """The number of attempts that used model responses recorded in an earlier run."""
         return sum(task.replayed for task in self.tasks)
 
     @property
@@ -219,12 +219,12 @@ class RunCounts:
 
     @property
     def labels(self) -> Mapping[str, int]:
-        """Counts of attempts by label."""
+        """The number of attempts by label."""
         return summed(task.labels for task in self.tasks)
 
     @property
     def reasons(self) -> Mapping[str, int]:
-        """Counts of the failure reasons of attempts that did not pass, scored or not."""
+        """The number of attempts that did not pass, scored or not, by failure reason."""
         return summed(task.reasons for task in self.tasks)
 
 

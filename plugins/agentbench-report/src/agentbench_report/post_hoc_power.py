@@ -32,38 +32,38 @@ class PostHocPower:
     run_b: str
     method: Method
     tasks: int
-    """Tasks with a score in both runs."""
+    """The number of tasks with a score in both runs."""
     incomplete: int
-    """Tasks of both runs with an attempt that has no score."""
+    """The number of tasks in both runs with an attempt that has no score."""
     discordance: float | None
-    """The share of discordant tasks; ``None`` for repeats, or with no tasks."""
+    """The share of discordant tasks; ``None`` with repeats, or without tasks."""
     discordance_interval: Interval | None
     """The Clopper-Pearson interval of ``discordance``."""
     se: float | None
     """The standard error of the difference, for repeats."""
     nonzero: int
-    """Discordant tasks."""
+    """The number of discordant tasks."""
     least_nonzero: int
-    """With fewer discordant tasks, the test cannot reach significance."""
+    """The minimum number of discordant tasks with which the test can reach significance."""
     detectable: float | None
     """The minimum detectable effect, as in ``agentbench report paired``; ``None`` if there is none."""
     at_best: float | None
-    """The same if all discordant tasks had gone the same way; ``None`` for repeats, or if there is none."""
+    """``detectable`` if all discordant tasks had gone the same way; ``None`` with repeats, or if there is none."""
     detectable_interval: Interval | None
     """``detectable`` at both ends of ``discordance_interval``; ``None`` if it is undefined there."""
     effect: float | None
     """The declared effect."""
     effect_power: float | None
-    """The power of a comparison like this one for ``effect``; ``None`` if the spread is unknown."""
+    """The power of a comparison like this one for ``effect``; ``None`` without an effect, or if it is unknown."""
     effect_tasks: int | None
-    """The number of tasks required to detect ``effect``."""
+    """The number of tasks required to detect ``effect``; ``None`` if it is unknown or above 100,000."""
 
 
 def post_hoc_power(a: RunCounts, b: RunCounts, alpha: float = 0.05, effect: float | None = None) -> PostHocPower:
     """Compute what a comparison of two runs could have detected, consistent with ``agentbench report paired``.
 
-    The power for the observed difference is not included: it only restates the p-value (Hoenig and Heisey, The American
-    Statistician 55 (2001) 19).
+    The power for the observed difference is not included, as it only restates the p-value (Hoenig and Heisey, The
+    American Statistician 55 (2001) 19).
     """
     aligned, question = align(a, b), Question(power=POWER, alpha=alpha)
     differences = aligned.differences()

@@ -25,7 +25,7 @@ MAX_TASKS = 100_000
 """The upper limit of the search for a number of tasks."""
 
 Method = Literal["pairs", "repeats"]
-"""``pairs``: McNemar's mid-p test on single attempts; ``repeats``: the t test on the differences of tasks."""
+"""``pairs``: McNemar's mid-p test on single attempts; ``repeats``: the t test on per-task differences."""
 
 
 @attrs.frozen(kw_only=True)
@@ -35,7 +35,7 @@ class Question:
     power: float = 0.8
     """The probability of detecting a difference that exists."""
     alpha: float = 0.05
-    """Two-sided: the maximum probability of detecting a difference that does not exist."""
+    """The maximum probability, two-sided, of detecting a difference that does not exist."""
 
 
 @attrs.frozen(kw_only=True)
@@ -46,11 +46,11 @@ class Pilot:
     variant: str
     tasks: int
     attempts: int
-    """Recorded attempts. Cost and duration are means over them."""
+    """The number of recorded attempts, over which cost and duration are averaged."""
     cost_usd_per_attempt: float | None
     """``None`` if unknown."""
     cost_unknown: str | None
-    """Why the cost is unknown, as text."""
+    """Why the cost is unknown, as text; ``None`` if it is known."""
     duration_sec_per_attempt: float
     within: float | None
     """The variance of attempts at one task, averaged over tasks; ``None`` with one attempt per task."""
@@ -58,19 +58,19 @@ class Pilot:
 
 @attrs.frozen(kw_only=True)
 class Size:
-    """The power and the cost of a number of tasks."""
+    """The power and the cost for a number of tasks."""
 
     tasks: int
     attempts: int
-    """In both runs together."""
+    """The number of attempts in both runs together."""
     detectable: float | None
     """The minimum detectable effect at the requested power; ``None`` if there is none."""
     power: float | None
     """The power for the requested effect; ``None`` if unknown."""
     cost_usd: float | None
-    """An estimate; ``None`` without a pilot with known cost."""
+    """The estimated cost; ``None`` unless the cost of a pilot is known."""
     duration_hours: float | None
-    """An estimate for all attempts run one after another."""
+    """The estimated duration of all attempts, run one after another; ``None`` without a pilot."""
 
 
 @attrs.frozen(kw_only=True)
@@ -84,14 +84,14 @@ class Plan:
     repeats: int
     method: Method
     formula_tasks: int
-    """The number of tasks by formula: Connor's for pairs, Miller's for repeats."""
+    """The number of tasks according to Connor's formula for pairs, or Miller's for repeats."""
     needed: Size | None
-    """The number of tasks required: by enumeration for pairs, and for repeats by the power of the t test, which with
-    few tasks is lower than the formula assumes. ``None`` if it exceeds 100,000."""
+    """The required number of tasks, by enumeration for pairs, and for repeats from the power of the t test, which is
+    lower with few tasks than the formula assumes. ``None`` if it exceeds 100,000."""
     available: Size | None
-    """The same for the available tasks; ``None`` if their number was not given."""
+    """The power and the cost for the available tasks; ``None`` if their number is unknown."""
     between: float | None
-    """The variance over tasks of the true difference; ``None`` for pairs."""
+    """The variance of the true difference across tasks; ``None`` for pairs."""
     chance: float | None
     """The share of tasks on which two runs of the pilot's variant differ by chance alone; ``None`` if unknown."""
     pilot: Pilot | None
@@ -137,9 +137,9 @@ def plan(
 ) -> Plan:
     """Compute how many tasks are required to detect an effect between two variants.
 
-    With repeats the pilot is used to split the variance of a difference. Of ``ψ - Δ²``, the variance of the difference
-    of two single attempts, twice the variance within tasks is chance, which repeats reduce. The rest is between tasks,
-    where only more tasks help (Miller, arXiv 2411.00640, equation 9).
+    With repeats, the pilot is used to split the variance of a difference, which is ``ψ - Δ²`` for two single attempts.
+    Twice the variance within tasks is due to chance, which repeats reduce. The rest is the variance between tasks,
+    against which only more tasks help (Miller, arXiv 2411.00640, equation 9).
 
     Raises:
         InputError: the effect is larger than the discordance, or ``repeats`` is above 1 without a pilot with repeats.

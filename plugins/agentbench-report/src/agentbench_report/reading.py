@@ -14,20 +14,20 @@ SUSPICIONS = frozenset({"tamper_suspected", "leak_suspected"})
 """Labels of suspected attempts. Headline rates are also given without these attempts. Confirmed tampering is not among
 them, since it already counts as a failure, nor is a weak verdict, which is a property of the task's commands."""
 INTEGRITY = SUSPICIONS | {TAMPER_CONFIRMED}
-"""Labels that a task retains even if the attempt was retried."""
+"""Labels that a task retains even if the labelled attempt was retried."""
 
 
 def read(directory: Path) -> RunCounts:
     """Count the attempts of a run directory.
 
     Raises:
-        InputError: it is not a run directory, is damaged, or contains the same task twice.
+        InputError: ``directory`` is not a run directory, is damaged, or contains the same task twice.
     """
     return count(open_run(directory))
 
 
 def shown(text: str) -> str:
-    """Untrusted text on one line of a terminal."""
+    """Untrusted text, escaped so that it can be printed on one line of a terminal."""
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
@@ -40,7 +40,7 @@ def count(view: RunView) -> RunCounts:
         copies = sorted(task.id for task in manifest.tasks if names[task.digest] > 1)
         raise InputError(
             f"{view.directory} contains the same task more than once: {', '.join(map(shown, copies[:5]))}",
-            remedy="Remove the copies from the suite and run it again: a task cannot be counted twice.",
+            remedy="Remove the copies from the suite and run it again, since a task cannot be counted twice.",
         )
     for row, counts in view.all_rows():
         # A run resumed after a task changed has records of two tasks with the same name.
@@ -125,11 +125,11 @@ class _Tally:
 
     @property
     def recorded(self) -> int:
-        """Attempts with a record, each counted once."""
+        """The number of attempts with a record, not counting superseded ones."""
         return self.scored + self.unscored
 
     def add_earlier(self, row: AttemptRow) -> None:
-        """Add a superseded attempt that was retried: only its integrity labels count, so a retry cannot remove them."""
+        """Add the integrity labels of a superseded attempt, so that a retry cannot remove them."""
         for name in {label.name for label in row.labels} & INTEGRITY:
             self.labels[name] += 1
         if row.result.failure_reason == TAMPERED:

@@ -1,4 +1,4 @@
-"""The ``summary`` reporter: writes the output of ``agentbench report summary`` when a run ends."""
+"""The ``summary`` reporter, which writes the output of ``agentbench report summary`` when a run ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentbench_report.text import json_text
 
 @attrs.frozen
 class SummaryReporter:
-    """Writes ``summary.md``, ``summary.csv`` (the tasks only) and ``summary.json``."""
+    """Writes ``summary.md``, ``summary.csv`` (tasks only) and ``summary.json``."""
 
     options: NoOptions
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentbench_report.counts import RunCounts
 
 _TOLERANCE = 1.1
-"""The total may be slightly above the sum of the records, since killed attempts have no record."""
+"""The maximum ratio of the total to the sum of the records. It is above 1 since killed attempts have no record."""
 
 
 def unknown_cost(run: RunCounts) -> str | None:
@@ -14,13 +14,13 @@ def unknown_cost(run: RunCounts) -> str | None:
     Reads the records again.
     """
     if run.replayed:
-        return f"{run.replayed} attempts were replayed at no cost"
+        return f"{run.replayed} attempt{' was' if run.replayed == 1 else 's were'} replayed at no cost"
     recorded, free = 0.0, 0
     for row, _ in run.view.all_rows():
         recorded += row.usage.cost_usd
         free += row.scored and row.usage.llm_calls > 0 and not row.usage.cost_usd
     if free:
-        return f"{free} attempts called a model but recorded a cost of 0"
+        return f"{free} attempt{'' if free == 1 else 's'} called a model but recorded a cost of 0"
     spent = run.view.spent_usd()
     if spent > _TOLERANCE * recorded:
         return f"its records add up to {recorded:.4g} USD, but its calls may have cost up to {spent:.4g} USD"

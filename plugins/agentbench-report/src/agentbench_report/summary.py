@@ -16,7 +16,7 @@ HARDEST = 10
 
 @attrs.frozen(kw_only=True)
 class AlternativeRate:
-    """The headline pass rate over more or fewer attempts."""
+    """The headline pass rate with some attempts added or removed."""
 
     attempts: int
     """The number of recorded attempts added or removed."""
@@ -38,16 +38,16 @@ class TaskSummary:
     passed: int
     scored: int
     suspected: int
-    """Scored attempts suspected of tampering or of leaked information."""
+    """The number of scored attempts suspected of tampering or of leaked information."""
     unscored: int
-    """Infrastructure errors: recorded without a score, for a reason outside the agent's control."""
+    """The number of infrastructure errors: attempts without a score for a reason outside the agent's control."""
     not_recorded: int
     pass_rate: float | None
-    """Over the scored attempts; ``None`` if there are none."""
+    """The pass rate over the scored attempts; ``None`` if there are none."""
     reasons: Mapping[str, int]
-    """Counts of the failure reasons of attempts that did not pass, scored or not."""
+    """The number of attempts that did not pass, scored or not, by failure reason."""
     labels: Mapping[str, int]
-    """Counts of attempts by label."""
+    """The number of attempts by label."""
     steps: int
     duration_sec: float
     tokens: int
@@ -76,7 +76,7 @@ class AtK:
     """The probability that all ``k`` attempts pass."""
     tasks: int
     excluded: int
-    """Tasks with fewer than ``k`` scored attempts."""
+    """The number of tasks with fewer than ``k`` scored attempts."""
 
 
 @attrs.frozen(kw_only=True)
@@ -96,7 +96,7 @@ class RunSummary:
     status: str
     """``completed``, ``interrupted``, ``stopped``, or ``unfinished``."""
     unsealed: int
-    """Records that are not in the event log and therefore cannot be verified."""
+    """The number of records that are not in the event log and therefore cannot be verified."""
     changes: tuple[str, ...]
     """Changes to tasks, settings or versions between the start of the run and its resumptions."""
     repeats: int
@@ -108,7 +108,7 @@ class RunSummary:
     unscored: int
     not_recorded: int
     replayed: int
-    """Recorded attempts that used model responses from an earlier run."""
+    """The number of recorded attempts that used model responses from an earlier run."""
     pass_rate: float | None
     """With several repeats, the mean over tasks of each task's rate."""
     interval: Interval | None
@@ -123,14 +123,14 @@ class RunSummary:
     without_suspected: AlternativeRate | None
     """The rate excluding suspected attempts; ``None`` if there are none."""
     pass_rate_if_missing_fail: float | None
-    """Over all planned attempts, counting each attempt without a score as a failure."""
+    """The pass rate over all planned attempts, counting each attempt without a score as a failure."""
     pass_rate_if_missing_pass: float | None
     at_k: tuple[AtK, ...]
-    """With several repeats: for k = 1, 2, 4, ... and the number of repeats."""
+    """The results for k = 1, 2, 4, ... and the number of repeats; empty without repeats."""
     reasons: tuple[ReasonCount, ...]
     labels: Mapping[str, int]
     hardest: tuple[TaskSummary, ...]
-    """Failed tasks, lowest rates first."""
+    """Tasks that did not pass every scored attempt, lowest rates first."""
     flaky: tuple[str, ...]
     """Tasks with both passed and failed attempts."""
     invalid: tuple[str, ...]
@@ -140,7 +140,7 @@ class RunSummary:
     tokens: int
     cost_usd: float
     spent_usd: float
-    """The maximum cost of model calls, including retried attempts and the worst case of calls with unknown cost."""
+    """The maximum cost of model calls, including retried attempts and the worst case for calls with unknown cost."""
     cost_per_pass_usd: float | None
     """The cost of the counted attempts divided by the number that passed."""
     tasks: tuple[TaskSummary, ...]

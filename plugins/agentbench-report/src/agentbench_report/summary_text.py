@@ -30,7 +30,7 @@ def as_csv(summary: RunSummary) -> str:
 
 
 def as_markdown(summary: RunSummary, base: str = "") -> str:
-    """The summary as Markdown. ``base`` is the path of the run directory, relative to the report."""
+    """The summary as Markdown. ``base`` is the path to the run directory in links; empty for relative links."""
     links = Links()
     parts = [
         f"# {plain(summary.variant)} on {plain(summary.suite)}",
@@ -69,7 +69,7 @@ def _headline(summary: RunSummary) -> str:
     if not missing or worst is None or best is None:
         return headline
     return (
-        f"{headline}\n\n{missing} of {summary.planned} attempts have no score and are not counted as failures. "
+        f"{headline}\n\nAttempts without a score, not counted as failures: {missing} of {summary.planned}. "
         f"Bounds if counted: {percent(worst)} (all fail) to {percent(best)} (all pass)."
     )
 
@@ -82,7 +82,7 @@ def _basis(rate: RunSummary | AlternativeRate, tasks: int) -> str:
     interval = f"{percent(bounds.low)} to {percent(bounds.high)}"
     if rate.interval_method == "Wilson":
         return f"({rate.passed} of {rate.scored} scored attempts), {bounds.confidence:.0%} CI {interval} (Wilson)"
-    return f"(mean over {tasks} tasks), {bounds.confidence:.0%} CI over tasks {interval}"
+    return f"(mean over {tasks} task{'' if tasks == 1 else 's'}), {bounds.confidence:.0%} CI over tasks {interval}"
 
 
 def _alternatives(summary: RunSummary) -> list[str]:
@@ -125,7 +125,7 @@ def _warnings(summary: RunSummary) -> list[str]:
         warnings.append(f"The run was resumed after {changes}, for example: {plain(summary.changes[0])}.")
     if summary.replayed:
         warnings.append(
-            f"{summary.replayed} of {summary.recorded} attempts were replayed and are not independent samples."
+            f"Replayed attempts, which are not independent samples: {summary.replayed} of {summary.recorded}."
         )
     if summary.flaky:
         warnings.append(f"Tasks with both passed and failed attempts: {_names(summary.flaky)}.")

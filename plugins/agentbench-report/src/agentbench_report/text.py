@@ -37,8 +37,8 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
 def safe_cell(value: Cell) -> Cell:
     """Prefix text that a spreadsheet would evaluate as a formula with an apostrophe.
 
-    Numbers are unchanged, including negative ones. Control characters are removed, since CSV is also printed on
-    terminals, except tabs and line ends, which CSV quotes. Source: OWASP, CSV Injection (CWE-1236).
+    Numbers are unchanged, including negative ones. Since CSV is also printed on terminals, control characters are
+    removed, except tabs and line ends, which CSV quotes. Source: OWASP, CSV Injection (CWE-1236).
     """
     if not isinstance(value, str):
         return value
@@ -74,7 +74,7 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str
     """A Markdown table. ``None`` is an empty cell.
 
     Columns of numbers are right-aligned. Text in the first column is never treated as a number, since a task may be
-    named 15.
+    named ``15``.
     """
     from tabulate import tabulate
 

@@ -191,7 +191,8 @@ def test_missing_is_never_failed(make_evidence: Make, report_on: Report) -> None
     assert "100.0%" in page.text
     assert "x ○ infrastructure error LLM_ERROR" in page.text
     assert (
-        "1 of 2 attempts have no score (1 infrastructure error, 0 not recorded). Not counted as failures." in page.text
+        "Attempts without a score: 1 of 2 (1 infrastructure error, 0 not recorded). They are not counted as failures."
+        in page.text
     )
     assert "not counted as a failure" in held[1].text
     assert "✗" not in page.text + held[1].text
@@ -312,7 +313,7 @@ def test_tasks_are_paired_by_digest_not_by_name(tmp_path: Path, report_on: Repor
     a = write_run(tmp_path / "a", {"one": True, "two": False}, digests={"one": "sha256:1", "two": "sha256:2"})
     b = write_run(tmp_path / "b", {"one": True, "other": True}, digests={"one": "sha256:3", "other": "sha256:2"})
     page = pages(report_on(a, b))[0].text
-    assert "1 task is in both runs, paired by digest: 1 improved, 2 in one run only." in page
+    assert "1 task is in both runs, paired by digest. All tasks: 1 improved, 2 in one run only." in page
     assert "two ✗ failed two, run A, repeat 1 ✓ passed other, run B, repeat 1 improved" in page
     assert "These runs are not comparable." in page
 

@@ -453,7 +453,7 @@ def test_paper_is_light_and_code_wraps(one: Path, visit: Visit, chosen: bool) ->
 def test_without_scripts_the_table_is_there(one: Path, visit: Visit) -> None:
     page, _ = visit(one, java_script_enabled=False, color_scheme="dark")
     expect(page.locator("#attempts tbody tr")).to_have_count(12)
-    expect(page.get_by_text("need JavaScript")).to_be_visible()
+    expect(page.get_by_text("require JavaScript")).to_be_visible()
     assert page.locator(".plot svg").count() == 4
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agentbench_report.gate.report import GateReport
 
 _PATH = click.Path(readable=False, path_type=Path)
-"""click does not check that paths exist, so that reports of an earlier gate are replaced even if a path is wrong."""
+"""click does not check that paths exist, so that earlier gate reports are replaced even if a path is wrong."""
 
 
 @click.command(short_help="Decide whether a candidate may replace a baseline.")
@@ -44,8 +44,8 @@ def gate(
 ) -> None:
     """Decide whether a candidate may replace a baseline: the data must show that it is worse by less than a margin.
 
-    Exit codes: 0 pass; 1 fail, or inconclusive without --inconclusive-ok; 2 refused, without a verdict. With --plan: 0
-    if a candidate as good as the baseline would pass, otherwise 1.
+    Exit codes: 0 pass; 1 fail, or inconclusive unless that is accepted by --inconclusive-ok or the gate file; 2
+    refused, without a verdict. With --plan: 0 if a candidate as good as the baseline would pass, otherwise 1.
     """
     from agentbench_core import InputError
     from agentbench_report.gate.junit import junit_xml, refused_junit

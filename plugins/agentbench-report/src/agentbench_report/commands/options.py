@@ -66,7 +66,7 @@ def allow_flags(*exclude: RefusalReason) -> Callable[[F], F]:
 
 
 def allowed(flags: Mapping[str, bool]) -> Collection[RefusalReason]:
-    """The reasons for refusal that are overridden by a command's keyword arguments."""
+    """The reasons for refusal that are overridden by the ``--allow-...`` flags of a command."""
     return [ground for ground in FLAGS if flags[f"allow_{ground.replace('-', '_')}"]]
 
 

@@ -100,7 +100,7 @@ def power(
     if passed:
         raise InputError(
             f"{', '.join(passed)}: cannot be used with --run-a and --run-b",
-            remedy="Remove it. The two runs determine the number of tasks and the discordance.",
+            remedy="For an existing comparison, set only --effect and --alpha. The runs determine the rest.",
         )
     a, b = read(run_a), read(run_b)
     require(("A and B", check(a, b, allowed(flags))))

@@ -20,9 +20,9 @@ class Missing(enum.StrEnum):
     LEFT_OUT = "left_out"
     """Exclude them: compare only pairs with a score on both sides."""
     WORST = "worst"
-    """The worst case for B: B's attempts failed and A's passed."""
+    """The worst case for B: B's missing attempts failed and A's passed."""
     BEST = "best"
-    """The best case for B: B's attempts passed and A's failed."""
+    """The best case for B: B's missing attempts passed and A's failed."""
 
 
 @attrs.frozen(kw_only=True)
@@ -56,7 +56,7 @@ class TaskPair:
 
     @property
     def suspected(self) -> int:
-        """Scored attempts of both sides suspected of tampering or of leaked information."""
+        """The number of scored attempts on both sides suspected of tampering or of leaked information."""
         return self.a.suspected + self.b.suspected
 
     def cleared(self) -> TaskPair:
@@ -69,7 +69,7 @@ class TaskPair:
         return self.a.invalid_throughout and self.b.invalid_throughout
 
     def counts(self, missing: Missing = Missing.LEFT_OUT) -> tuple[int, int, int, int] | None:
-        """Passed and total in A, then passed and total in B; ``None`` if a side has no attempts to count."""
+        """The passed and total attempts in A, then in B; ``None`` if a side has no attempts to count."""
         a, b = self.a, self.b
         if self.invalid:
             return None
@@ -111,7 +111,8 @@ class Alignment:
 
     @property
     def suspected(self) -> int:
-        """Scored attempts at counted tasks suspected of tampering or of leaked information, in both runs."""
+        """The number of scored attempts at counted tasks, in both runs, suspected of tampering or leaked
+        information."""
         return sum(pair.suspected for pair in self.pairs)
 
     def with_quarantined(self) -> Alignment:
@@ -155,17 +156,17 @@ class Alignment:
 
     @property
     def repeated(self) -> bool:
-        """Whether a run planned several attempts per task. There is then no table, only rates per task."""
+        """Whether a run planned several attempts per task. If so, there is no table, only rates per task."""
         return any(pair.a.planned > 1 or pair.b.planned > 1 for pair in (*self.pairs, *self.quarantined))
 
     def table(self, missing: Missing = Missing.LEFT_OUT) -> PairTable:
-        """Counts of the tasks that passed in both runs, in one of them, or in neither.
+        """The numbers of tasks that passed in both runs, in one of them, or in neither.
 
         Raises:
             ValueError: a task has several attempts, which are not independent and must not be counted as pairs.
         """
         if self.repeated:
-            raise ValueError("no table: a task has several attempts")
+            raise ValueError("pairs can only be counted with one attempt per task")
         cells: Counter[tuple[bool, bool]] = Counter()
         for pair in self.pairs:
             counts = pair.counts(missing)
@@ -212,7 +213,7 @@ def align(a: RunCounts, b: RunCounts) -> Alignment:
 
 
 def _split_quarantined(tasks: Sequence[TaskCounts]) -> tuple[tuple[TaskCounts, ...], tuple[TaskCounts, ...]]:
-    """Counted tasks, and quarantined tasks."""
+    """Split tasks into counted and quarantined tasks."""
     return tuple(t for t in tasks if not t.quarantined), tuple(t for t in tasks if t.quarantined)
 
 

@@ -182,7 +182,7 @@ def _other_case(
     other_cases: Mapping[int, tuple[Estimate | None, Estimate | None]],
     alpha: float,
 ) -> Alternative | None:
-    """The result of a case that is applied to the other runs as well, if they have the same case."""
+    """The result of an alternative case, adjusted for the same case of each other run that has it."""
     result = other_cases[index][case]
     if result is None:
         return None

@@ -22,29 +22,29 @@ class BaselineComparison:
     about_missing: str
     """How missing attempts could change the result, with adjusted p-values; empty if none are missing."""
     about_aside: str
-    """How quarantined tasks and suspected attempts could change it; empty without any."""
+    """How quarantined tasks and suspected attempts could change the result; empty without any."""
     estimate: Estimate
     worst: Estimate | None
-    """Missing attempts failed in this run and passed in the baseline; ``None`` if none are missing."""
+    """The estimate if missing attempts failed in this run and passed in the baseline; ``None`` if none are missing."""
     best: Estimate | None
     with_quarantined: Estimate | None
-    """Including the quarantined tasks that all runs have; ``None`` without any."""
+    """The estimate including the quarantined tasks that all runs have; ``None`` without any."""
     without_suspected: Estimate | None
-    """With suspected attempts treated as unscored; ``None`` without any."""
+    """The estimate with suspected attempts treated as unscored; ``None`` without any."""
     suspected: int
-    """Scored attempts of either run suspected of tampering or of leaked information."""
+    """The number of scored attempts in both runs suspected of tampering or of leaked information."""
     p_holm: float
-    """The p of the estimate, adjusted for the number of comparisons (Holm)."""
+    """The p-value of the estimate, adjusted for the number of comparisons (Holm)."""
     detectable: DetectableEffect
-    """At the level of one of several comparisons: 1 minus the confidence, divided by the number of comparisons."""
+    """The effect detectable at the adjusted level: 1 minus the confidence, divided by the number of comparisons."""
     complete_pairs: int
     incomplete: int
-    """Tasks with an attempt without a score in either run."""
+    """The number of tasks with an attempt without a score in either run."""
     invalid: tuple[str, ...]
     """Tasks that all attempts of both runs found invalid, by their ids in the baseline. They are not counted."""
     same_variant: bool
     same_terms: bool
-    """Whether nothing else is known to differ. Differences between runs of the same variant are then noise."""
+    """Whether nothing but the variant is known to differ. If so, differences between runs of one variant are noise."""
     overridden: tuple[Refusal, ...]
     warnings: tuple[str, ...]
 
@@ -56,7 +56,7 @@ class ComparedRun:
     label: str
     """The variant name, numbered if several runs use it."""
     side: Side
-    """Over the tasks that all runs have. The pass rate is over the tasks with a score in every run."""
+    """The run, counted over the tasks that all runs have. The pass rate is over tasks with a score in every run."""
     cost_per_pass_usd: float | None
     against: BaselineComparison | None
     """``None`` for the baseline."""
@@ -69,7 +69,7 @@ class Omnibus:
     q: float
     p: float
     tasks: int
-    """Tasks with a score in every run."""
+    """The number of tasks with a score in every run."""
 
 
 @attrs.frozen(kw_only=True)
@@ -100,10 +100,10 @@ class CompareReport:
     confidence: float
     runs: tuple[ComparedRun, ...]
     omnibus: Omnibus | None
-    """``None`` with fewer than three runs, or with repeats."""
+    """``None`` with fewer than three runs, with repeats, or if no task has a score in every run."""
     tasks: tuple[TaskAcross, ...]
     """The tasks that all runs have, excluding quarantined tasks."""
     quarantined: tuple[QuarantinedTask, ...]
     """Tasks that any run quarantined. They count only in ``with_quarantined``."""
     left_out: int
-    """Tasks that only some runs have, excluding quarantined tasks."""
+    """The number of tasks that only some runs have, excluding quarantined tasks."""

@@ -25,17 +25,18 @@ from agentbench_report.comparison.verdicts import (
 from agentbench_report.text import Cell, Links, csv_text, markdown_table, p_value, percent, plain, points, safe_cell
 
 MAX_TASKS = 200
-"""Tasks in the Markdown table. CSV and JSON contain all tasks."""
+"""The maximum number of tasks in the Markdown table. CSV and JSON contain all tasks."""
 _MAX_QUARANTINED = 20
-"""Quarantined tasks listed with reasons. JSON contains all of them."""
+"""The maximum number of quarantined tasks listed with reasons. JSON contains all of them."""
 
 
 def runs_csv(report: CompareReport) -> str:
     """One row per run. Rates are between 0 and 1, differences between -1 and 1.
 
-    ``tasks`` counts the tasks that all runs have, ``rated`` the tasks of the pass rates, and ``pairs`` the tasks of the
-    difference. ``worst``, ``best``, ``with_quarantined`` and ``without_suspected`` are differences. ``overridden``
-    lists refusal reasons, ``warnings`` counts warnings, ``quarantined`` counts tasks and ``suspected`` counts attempts.
+    ``tasks`` counts the tasks that all runs have, ``rated`` the tasks behind the pass rates, and ``pairs`` the tasks
+    behind the difference. ``worst``, ``best``, ``with_quarantined`` and ``without_suspected`` are differences.
+    ``overridden`` lists refusal reasons, ``warnings`` counts warnings, ``quarantined`` counts tasks and ``suspected``
+    counts attempts.
     """
     header = ("run", "run_id", "baseline", "tasks", "rated", "planned", "scored", "passed", "unscored", "not_recorded")
     rates = ("pass_rate", "low", "high", "difference", "difference_low", "difference_high", "p", "p_holm", "verdict")
@@ -231,5 +232,5 @@ def _cell(cell: TaskCell) -> str:
         return "no score"
     if cell.scored + cell.missing == 1:
         return "passed" if cell.passed else "failed"
-    missing = f", {cell.missing} without score" if cell.missing else ""
+    missing = f", {cell.missing} without a score" if cell.missing else ""
     return f"{cell.passed} of {cell.scored}{missing}"

@@ -25,16 +25,16 @@ class DetectableEffect:
     difference: float | None
     """The smallest true difference that is detected with ``power`` at the observed discordance or spread.
 
-    With repeats, a t approximation that is slightly too small if fewer than about ten tasks differ. ``None`` if no
-    possible difference is detectable, there is no spread, or fewer than ``least_nonzero`` tasks differ.
+    With repeats, it is a t approximation that is slightly too small if fewer than about ten tasks differ. ``None`` if
+    no possible difference is detectable, there is no spread, or fewer than ``least_nonzero`` tasks differ.
     """
     at_best: float | None
-    """The same for any discordance if all discordant tasks go the same way; ``None`` with repeats, or if there is
-    none."""
+    """The smallest detectable difference at any discordance, if all discordant tasks go the same way; ``None`` with
+    repeats, or if there is none."""
     power: float
     alpha: float
     nonzero: int
-    """Tasks on which the runs differ: discordant pairs, or differences other than 0."""
+    """The number of tasks on which the runs differ: discordant pairs, or differences other than 0."""
     least_nonzero: int
     """The fewest differing tasks, all in the same direction, for which the deciding test can be significant."""
 
@@ -74,7 +74,7 @@ def require_resamples(estimates: Sequence[Estimate | None], question: Question) 
     least = math.ceil(round(_SHARE_OF_ALPHA / question.alpha, 6)) - 1
     if sampled and question.resamples < least:
         raise InputError(
-            f"with {question.resamples} resamples, the sign-flip test cannot give a p below "
+            f"with {question.resamples} resamples, the sign-flip test cannot give a p-value below "
             f"{1 / (1 + question.resamples):.2g}, which is too coarse for the test level {question.alpha:.2g}",
             remedy=f"Use --resamples {least} or more.",
         )

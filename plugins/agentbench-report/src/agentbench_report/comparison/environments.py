@@ -1,4 +1,4 @@
-"""Compare the environments of two runs in the facts that can affect results.
+"""Compare the environments of two runs by the facts that can affect results.
 
 The same environment has different digests on different machines, since rebuilt images have different ids. If digests
 differ, the facts in ``meta/environment.json`` are compared: the base image name, Python, the operating system, the
@@ -17,7 +17,7 @@ from agentbench_report.counts import RunCounts, Sandbox, TaskCounts
 
 FILE = "meta/environment.json"
 READABLE, MISSING_FILE, UNREADABLE = "readable", "missing", "unreadable"
-"""The state of that file."""
+"""The possible states of ``FILE``."""
 
 MACHINE_FACTS = frozenset(
     {
@@ -27,7 +27,7 @@ MACHINE_FACTS = frozenset(
         *("supervision", "limits_not_enforced"),  # implied by the sandbox and the operating system
     }
 )
-"""Facts that may differ between machines in the same environment."""
+"""Facts that may differ between machines for the same environment."""
 
 _SETTINGS = ("sandbox", "isolated", "network_policy", "limits")
 _MAX_VALUE_LINES = 3
@@ -52,7 +52,7 @@ class Difference:
 
 @attrs.frozen(kw_only=True)
 class Environments:
-    """The comparison of the environments of tasks that differ in their digest or sandbox."""
+    """A comparison of task environments that differ in digest or sandbox."""
 
     rebuilt: tuple[str, ...]
     """Tasks with different digests but the same facts."""
@@ -125,7 +125,7 @@ def _values(value_of: Callable[[Sandbox], str], side: Iterable[Sandbox]) -> str:
 
 
 def _facts(run: RunCounts, task: TaskCounts) -> tuple[Sequence[Facts], str]:
-    """The distinct facts of a task's attempts, and the state of the files. Empty if a file cannot be used.
+    """The distinct facts of a task's attempts, and the state of the files. No facts if a file cannot be used.
 
     Attempts in the same environment have the same facts, so one file is enough. Only a run that was resumed on another
     machine has several environments.

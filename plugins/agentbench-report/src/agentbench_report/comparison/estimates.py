@@ -25,8 +25,8 @@ from agentbench_report.statistics import (
 
 Verdict = Literal["better", "worse", "undecided"]
 Method = Literal["mcnemar", "means", "bootstrap"]
-"""``mcnemar``: pairs of single attempts. ``means``: differences of task means. ``bootstrap``: the same, with the
-bootstrap interval in addition."""
+"""``mcnemar``: pairs of single attempts. ``means``: differences of task means. ``bootstrap``: like ``means``,
+with an additional bootstrap interval."""
 
 IntervalMethod = Literal["tango", "tango_mean", "identical", "none"]
 """``tango`` for pairs of single attempts, ``tango_mean`` over tasks. ``identical``: all tasks differ by the same amount
@@ -36,7 +36,7 @@ there are no tasks, and thus no bounds."""
 
 @attrs.frozen(kw_only=True)
 class Question:
-    """Settings for estimating. ``seed`` is used for all random sampling."""
+    """The settings of an estimate. ``seed`` is used for all random sampling."""
 
     method: Method
     confidence: float
@@ -45,13 +45,13 @@ class Question:
 
     @property
     def alpha(self) -> float:
-        """The level of the tests: how often equal runs may be reported as different."""
+        """The level of the tests: the maximum probability that equal runs are reported as different."""
         return round(1 - self.confidence, 12)  # avoids the rounding error of 1 - 0.95
 
 
 @attrs.frozen(kw_only=True)
 class Estimate:
-    """B minus A. Rates are between 0 and 1, differences between -1 and 1, tests two-sided."""
+    """The estimate of B minus A. Rates are between 0 and 1, differences between -1 and 1. Tests are two-sided."""
 
     missing: Missing
     """How attempts without a score were treated."""
@@ -76,13 +76,13 @@ class Estimate:
     sign_flip: SignFlip | None
     """``None`` with the method ``mcnemar``."""
     bootstrap: Bootstrap | None
-    """From resampling tasks with all their attempts; ``None`` with other methods, or without tasks."""
+    """Computed by resampling tasks with all their attempts; ``None`` with other methods, or without tasks."""
 
 
 def estimate(aligned: Alignment, question: Question, missing: Missing = Missing.LEFT_OUT) -> Estimate:
     """Compare the pairs of an alignment.
 
-    With the method ``mcnemar``, the interval is Tango's score interval, and McNemar's mid-p test decides. Otherwise
+    With the ``mcnemar`` method, the interval is Tango's score interval, and McNemar's mid-p test decides. Otherwise
     tasks are the sample: the interval is ``tango_mean``, and a sign-flip test on the task differences decides.
 
     Raises:
@@ -132,7 +132,7 @@ def estimate(aligned: Alignment, question: Question, missing: Missing = Missing.
 def bounds(aligned: Alignment, question: Question) -> tuple[Estimate, Estimate] | tuple[None, None]:
     """The worst and the best case for B; ``None`` if no attempts are missing.
 
-    Without the bootstrap, since its effect is small compared with that of filling in missing attempts.
+    The bootstrap is omitted, since its effect is small compared with the effect of missing attempts.
     """
     if not aligned.incomplete:
         return None, None
@@ -143,7 +143,7 @@ def bounds(aligned: Alignment, question: Question) -> tuple[Estimate, Estimate] 
 def alternatives(aligned: Alignment, question: Question) -> tuple[Estimate | None, Estimate | None]:
     """Estimates including quarantined tasks and excluding suspected attempts; ``None`` if there are none.
 
-    Without the bootstrap, as in :func:`bounds`.
+    The bootstrap is omitted, as in :func:`bounds`.
     """
     question = attrs.evolve(question, method="means" if question.method == "bootstrap" else question.method)
     return (

@@ -8,7 +8,7 @@ from agentbench_core import escape_control
 
 MAX_LINES = 100
 MAX_WIDTH = 400
-"""Characters per line."""
+"""The maximum number of characters per line."""
 
 
 def fenced(text: str) -> str:

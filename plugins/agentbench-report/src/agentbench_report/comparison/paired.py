@@ -40,7 +40,7 @@ NOT_RECORDED = "not recorded"
 
 FINAL_DIFF = "diffs/final.patch"
 _MAX_DIFFS = 3
-"""Attempts per task whose diffs are listed. Each requires a check for the file."""
+"""The maximum number of attempts per task whose diffs are listed. For each, the file must be looked up."""
 
 _NO_PAIRS = "McNemar's test requires one attempt per task, but these runs have several, which are not independent"
 _NO_PAIRS_REMEDY = "Use --method bootstrap to compare the pass rates of tasks."
@@ -62,7 +62,7 @@ def compare_pair(
         b: the run to evaluate.
         method: ``mcnemar`` for single attempts; ``means`` or ``bootstrap`` for any number of repeats.
         confidence: the confidence of intervals. The test level is 1 - ``confidence``.
-        resamples: for the bootstrap, and for sign-flip tests with too many flips to enumerate.
+        resamples: the number of bootstrap resamples, and of sign flips if there are too many to enumerate.
         allowed: refusal reasons that are reported instead of raised.
 
     Raises:
@@ -206,7 +206,7 @@ def _pair_side(task: TaskCounts, diffs: tuple[Diff, ...]) -> PairSide:
 
 
 def _diffs(run: RunCounts, task: TaskCounts, *, passed: bool) -> tuple[Diff, ...]:
-    """Final diffs of a few attempts, starting with those that passed or failed as given by ``passed``."""
+    """Final diffs of a few attempts, starting with those that passed if ``passed``, else with those that failed."""
     results: tuple[tuple[Literal["passed", "failed"], tuple[int, ...]], ...]
     results = ("passed", task.passes), ("failed", task.fails)
     attempts = [(repeat, result) for result, repeats in (results if passed else results[::-1]) for repeat in repeats]

@@ -68,7 +68,7 @@ class PairSide:
     not_recorded: int
     pass_rate: float | None
     reasons: Mapping[str, int]
-    """Counts of the failure reasons of attempts that did not pass, scored or not."""
+    """The number of attempts that did not pass, scored or not, by failure reason."""
     diffs: tuple[Diff, ...]
     """For tasks that regressed or improved: diffs of up to three attempts, starting with those that show the change,
     such as attempts that failed in B if the task regressed."""
@@ -86,7 +86,7 @@ class TaskRow:
     change: Change
     """``unknown``: no score in one of the runs; ``invalid``: invalid in both runs; ``quarantined``: in either run."""
     difference: float | None
-    """Pass rate in B minus pass rate in A."""
+    """The pass rate in B minus the pass rate in A."""
     a: PairSide
     b: PairSide
 
@@ -102,7 +102,7 @@ class ReasonShift:
 
 @attrs.frozen(kw_only=True)
 class Move:
-    """The number of tasks with a pair of different outcomes in A and B."""
+    """The number of tasks with one outcome in A and another in B."""
 
     a: str
     b: str
@@ -121,7 +121,7 @@ class PairedReport:
     same_variant: bool
     """Whether both runs use the same variant."""
     same_terms: bool
-    """Whether nothing else is known to differ. Differences between runs of the same variant are then noise."""
+    """Whether nothing but the variant is known to differ. If so, differences between runs of one variant are noise."""
     method: Method
     confidence: float
     seed: int
@@ -132,9 +132,9 @@ class PairedReport:
     """Refusals that were overridden by a flag."""
     warnings: tuple[str, ...]
     pairs: int
-    """Tasks that both runs have, excluding invalid and quarantined tasks."""
+    """The number of tasks that both runs have, excluding invalid and quarantined tasks."""
     complete_pairs: int
-    """Pairs with a score on both sides."""
+    """The number of pairs with a score on both sides."""
     incomplete: tuple[str, ...]
     """Tasks of both runs with an attempt without a score."""
     invalid: tuple[str, ...]
@@ -142,19 +142,19 @@ class PairedReport:
     quarantined: tuple[QuarantinedTask, ...]
     """Tasks that either run quarantined. They count only in ``with_quarantined``. The reason in A comes first."""
     suspected: int
-    """Scored attempts of both runs suspected of tampering or of leaked information."""
+    """The number of scored attempts in both runs suspected of tampering or of leaked information."""
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     estimate: Estimate
-    """Over the complete pairs."""
+    """The estimate over the complete pairs."""
     worst: Estimate | None
-    """Missing attempts passed in A and failed in B; ``None`` if none are missing."""
+    """The estimate if missing attempts passed in A and failed in B; ``None`` if none are missing."""
     best: Estimate | None
-    """Missing attempts failed in A and passed in B; ``None`` if none are missing."""
+    """The estimate if missing attempts failed in A and passed in B; ``None`` if none are missing."""
     with_quarantined: Estimate | None
-    """Including the quarantined tasks that both runs have; ``None`` without any."""
+    """The estimate including the quarantined tasks that both runs have; ``None`` without any."""
     without_suspected: Estimate | None
-    """With suspected attempts treated as unscored; ``None`` without any."""
+    """The estimate with suspected attempts treated as unscored; ``None`` without any."""
     detectable: DetectableEffect
     reasons: tuple[ReasonShift, ...]
     moves: tuple[Move, ...]

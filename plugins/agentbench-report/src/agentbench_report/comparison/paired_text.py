@@ -12,9 +12,9 @@ from agentbench_report.comparison.verdicts import count_tasks, interval_text, p_
 from agentbench_report.text import Cell, Links, counted, csv_text, markdown_table, p_value, percent, plain, points
 
 MAX_TASKS = 50
-"""Tasks per Markdown table. CSV and JSON contain all tasks."""
+"""The maximum number of tasks per Markdown table. CSV and JSON contain all tasks."""
 MAX_DIFF_TASKS = 20
-"""Tasks whose diffs are printed."""
+"""The maximum number of tasks whose diffs are printed."""
 
 _CASES = {"left_out": "complete pairs only", "worst": "worst case for B", "best": "best case for B"}
 _WITH_QUARANTINED, _WITHOUT_SUSPECTED = "including quarantined tasks", "excluding suspected attempts"
@@ -100,8 +100,8 @@ def _runs(report: PairedReport, links: Links) -> str:
     )
     rows = [_run(name, side, links) for name, side in (("A", report.a), ("B", report.b))]
     note = (
-        f"Pass rates are over {count_tasks(report.complete_pairs)} with a score in both runs. Do not compare their "
-        "intervals for overlap. See the paired difference below."
+        f"Pass rates are over {count_tasks(report.complete_pairs)} with a score in both runs. Do not check whether "
+        "their intervals overlap. See the paired difference below."
     )
     return f"{markdown_table(header, rows)}\n\n{note}"
 

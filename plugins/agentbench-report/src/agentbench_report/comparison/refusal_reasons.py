@@ -19,7 +19,7 @@ class RefusalReason(enum.StrEnum):
 
     @property
     def flag(self) -> str | None:
-        """The flag that overrides it; ``None`` if it cannot be overridden."""
+        """The flag that overrides this reason; ``None`` if it cannot be overridden."""
         return None if self is RefusalReason.SAME_RUN else f"--allow-{self}"
 
 

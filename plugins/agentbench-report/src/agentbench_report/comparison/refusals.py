@@ -29,11 +29,11 @@ class Refusal:
     a: str
     b: str
     tasks: tuple[str, ...] = ()
-    """The affected tasks; empty if it concerns the runs as a whole."""
+    """The affected tasks; empty if the refusal concerns the runs as a whole."""
 
     @property
     def flag(self) -> str | None:
-        """The flag that overrides it; ``None`` if it cannot be overridden."""
+        """The flag that overrides the refusal; ``None`` if it cannot be overridden."""
         return self.ground.flag
 
     def lines(self) -> Sequence[str]:
@@ -56,7 +56,7 @@ class Comparability:
     """Whether both runs use the same variant."""
     same_terms: bool
     """Whether nothing else is known to differ: there are no refusals, overridden or not, and model, plugins, settings,
-    machine, harness and environments are the same. Differences between two runs of the same variant are then noise."""
+    machine, harness and environments are the same. If so, differences between runs of one variant are noise."""
 
 
 def check(a: RunCounts, b: RunCounts, allowed: Collection[RefusalReason] = ()) -> Comparability:
@@ -113,7 +113,7 @@ def require(*results: tuple[str, Comparability], also: str = "") -> None:
         also: another problem to report with the refusals.
 
     Raises:
-        InputError: with all refusals.
+        InputError: a comparison is refused. The message contains all refusals.
     """
     refused = [(runs, result.refusals) for runs, result in results if result.refusals]
     if not refused:

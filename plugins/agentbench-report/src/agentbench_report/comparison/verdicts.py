@@ -38,7 +38,7 @@ def headline(estimate: Estimate, detectable: DetectableEffect, question: Questio
 
 @attrs.frozen(kw_only=True)
 class Alternative:
-    """The result under another assumption, such as the worst case. ``p`` is adjusted if that of the main result is."""
+    """The result under another assumption, such as the worst case. ``p`` is adjusted if the p of the main result is."""
 
     difference: float | None
     p: float
@@ -160,7 +160,7 @@ def sensitivity(estimate: Estimate, detectable: DetectableEffect) -> str:
             f"{detectable.least_nonzero} to reach significance."
         )
     if estimate.tasks < detectable.least_nonzero:
-        sentences.append("With this few tasks, no difference could reach significance.")
+        sentences.append("With so few tasks, no difference could reach significance.")
     elif detectable.at_best is not None:
         effect = f"{100 * detectable.at_best:.1f} pp"
         sentences.append(

@@ -63,7 +63,7 @@ def _side_warnings(side: str, run: RunCounts) -> Iterator[str]:
     for name, meaning in LABEL_WARNINGS.items():
         attempts = run.labels.get(name, 0)
         if attempts:
-            yield f"{attempts} of {run.planned} attempts of {side} {meaning} (label {name})"
+            yield f"{side} has attempts that {meaning} (label {name}): {attempts} of {run.planned}"
     invalid = sum(task.invalid for task in run.tasks)
     if invalid:
         yield f"{side} has invalid tasks, whose failing command passed before the agent started: {invalid}"

@@ -1,6 +1,6 @@
 """The checks of the gate. Each reports the measured value, the bound and an explanation.
 
-There is no test for a difference, because with too few tasks no difference is significant. Instead the candidate must
+There is no test for a difference, because with too few tasks no difference is significant. Instead, the candidate must
 be shown to lose less than the margin, and missing results count against it.
 """
 
@@ -29,7 +29,7 @@ _WORST_CASE = "passed in the baseline and failed in the candidate"
 
 
 def least_pairs(margin: float, alpha: float) -> int | None:
-    """The fewest tasks with which a candidate that is identical to the baseline passes; ``None`` if it cannot pass.
+    """The fewest tasks with which a candidate with the same results as the baseline passes; ``None`` if it cannot.
 
     ``n >= z**2 * (1 - M) / M`` with z the 1 - alpha quantile, from the score test with no discordant pair (Tango 1998,
     Stat Med 17:891).
@@ -59,7 +59,7 @@ def as_planned(alignment: Alignment) -> Alignment:
 
 
 def compared(alignment: Alignment, missing: Missing, rules: GateRules) -> Comparison:
-    """The score test on pairs of single attempts; with repeats also the t test on the differences of tasks."""
+    """The score test on pairs of single attempts; with repeats also the t test on per-task differences."""
     differences = alignment.differences(missing)
     if alignment.repeated:
         result = noninferiority_mean(differences, rules.tested_loss, rules.alpha)
@@ -103,7 +103,7 @@ def non_inferiority(comparison: Comparison, margin: float, alpha: float) -> Chec
 
 
 def heldout_drop(complete: Comparison, worst: Comparison, most: float) -> Check:
-    """The observed drop, ignoring chance, including in the worst case for missing results."""
+    """Check the observed drop, ignoring chance, both without missing results and in the worst case for them."""
     if complete.difference is None or worst.difference is None:
         return _check("heldout_drop", "inconclusive", None, -most, _NO_TASKS)
     why = (
@@ -131,8 +131,8 @@ def worst_case(alignment: Alignment, comparison: Comparison, margin: float) -> C
     if absent:
         missing.append(f"{_tasks(absent)} of the baseline {'is' if absent == 1 else 'are'} not in the candidate.")
     if disputed:
-        is_, counts = ("is", "counts") if disputed == 1 else ("are", "count")
-        missing.append(f"{_tasks(disputed)} {is_} quarantined in only one run and {counts} here.")
+        is_, counts = ("is", "its results are") if disputed == 1 else ("are", "their results are")
+        missing.append(f"{_tasks(disputed)} {is_} quarantined in only one run; {counts} included in this check.")
     assumed = f"{' '.join(missing)} If missing results had {_WORST_CASE}"
     bound = f"the difference could be as low as {points(low)}"
     if status == "pass":
@@ -147,11 +147,11 @@ def enough(alignment: Alignment, rules: GateRules) -> Iterator[Check]:
     """
     pairs = len(alignment.complete)
     tasks = len(alignment.valid) + len(alignment.quarantine_mismatch) + len(alignment.only_a) + len(alignment.only_b)
-    measured = f"{pairs} of {tasks} tasks have a score in both runs"
-    why = f"{measured}. At least {rules.min_pairs} are required."
+    measured = f"Tasks with a score in both runs: {pairs} of {tasks}"
+    why = f"{measured}. Required: at least {rules.min_pairs}."
     yield _bound("min_pairs", pairs >= rules.min_pairs, pairs, rules.min_pairs, why)
     share, least = pairs / tasks if tasks else 0.0, rules.min_paired_share
-    why = f"{measured} ({percent(share)}). At least {percent(least)} are required."
+    why = f"{measured} ({percent(share)}). Required: at least {percent(least)}."
     yield _bound("paired_share", share >= least, share, least, why)
 
 
@@ -160,8 +160,8 @@ def infrastructure(side: str, run: RunCounts, rules: GateRules) -> Check:
     missing, most = run.unscored + run.not_recorded, rules.max_infrastructure_share
     share = missing / run.planned if run.planned else 1.0
     why = (
-        f"{missing} of {run.planned} planned attempts of the {side} have no score ({percent(share)}). "
-        f"At most {percent(most)} are accepted."
+        f"Planned attempts of the {side} without a score: {missing} of {run.planned} ({percent(share)}). "
+        f"At most {percent(most)} is accepted."
     )
     return _bound(f"infrastructure_{side}", share <= most, share, most, why)
 
@@ -187,10 +187,10 @@ def working(side: str, run: RunCounts, rules: GateRules) -> Iterator[Check]:
     yield _check(f"pass_rate_{side}", status, low, least, why)
     errors, planned = run.reasons.get(FailureReason.AGENT_ERROR, 0), sum(task.planned for task in tasks)
     most = rules.max_agent_error_share
-    unknown = f", {missing} have no score" if missing else ""
+    unknown = f", {missing} without a score" if missing else ""
     why = (
         f"{errors} of {planned} attempts of the {side} ended with AGENT_ERROR ({percent(errors / planned)}){unknown}. "
-        f"At most {percent(most)} are accepted."
+        f"At most {percent(most)} is accepted."
     )
     status = _status(side, certain=(errors + missing) / planned <= most, possible=errors / planned <= most)
     yield _check(f"agent_errors_{side}", status, errors / planned, most, why)
@@ -204,7 +204,7 @@ def evidence(side: str, run: RunCounts) -> Check:
     """Whether all records are in the event log. Other records cannot be verified."""
     why = f"All records of the {side} match the event log."
     if run.unsealed:
-        why = f"{run.unsealed} records of the {side} are not in the event log and cannot be verified."
+        why = f"Records of the {side} that are not in the event log and cannot be verified: {run.unsealed}."
     return _bound(f"evidence_{side}", not run.unsealed, run.unsealed, 0, why)
 
 
@@ -222,7 +222,7 @@ def labels(a: RunCounts, b: RunCounts, rules: GateRules) -> Iterator[Check]:
 
 
 def _labelled(run: RunCounts, name: str) -> int:
-    """Attempts with a label. Confirmed tampering is recorded as a label or as a failure reason."""
+    """The number of attempts with a label. Confirmed tampering is recorded as a label or as a failure reason."""
     return sum(map(tampered, run.tasks)) if name == TAMPER_CONFIRMED else run.labels.get(name, 0)
 
 

@@ -31,7 +31,7 @@ _OTHER_LABELS = ("flaky", "dropped_link", "dropped_not_editable", "oom", "pids",
 """Other known labels of attempts (docs/failures.md)."""
 
 _SIMILARITY = 0.85
-"""``custom_dev`` is similar to ``custom-dev``, but ``custom-heldout`` is not: suites of a pack have similar names."""
+"""The minimum similarity, at which ``custom_dev`` is similar to ``custom-dev`` but ``custom-heldout`` is not."""
 
 
 @attrs.frozen(kw_only=True)
@@ -119,8 +119,9 @@ class GateConfig:
             nearest = did_you_mean(suite, self.suites)
             raise InputError(
                 f"{self.path}: {' and '.join(missing)} for the suite {suite!r}{nearest}",
-                remedy="Set it at the top level or under suites. There is no default: choose the value before you look "
-                "at results (docs/gate.md). If the suite is too small for a margin, set max_heldout_drop instead.",
+                remedy="Set each missing rule at the top level or under suites. There are no defaults: choose values "
+                "before you look at results (docs/gate.md). If the suite is too small for a margin, set "
+                "max_heldout_drop instead.",
             )
         return load(merged, GateRules, where=self.path)
 
@@ -144,9 +145,9 @@ class GateConfig:
         return f"suites.{suite}" if suite in self.suites else TOP_LEVEL
 
     def near_misses(self, suites: Collection[str], labels: Collection[str]) -> Iterator[str]:
-        """Warnings about names that are similar to suites or labels of the runs, which are probably typos.
+        """Warnings about names in the file that are similar to ``suites`` or ``labels`` and are probably typos.
 
-        ``suites`` and ``labels`` are those of the runs.
+        ``suites`` and ``labels`` come from the runs.
         """
         for suite in sorted(set(suites) - set(self.suites)):
             for similar in _similar(suite, self.suites):

@@ -15,7 +15,8 @@ from agentbench_report.gate.text import VERDICTS
 from agentbench_report.text import markdown_table, plain
 
 Possible = Literal["yes", "better_only", "never"]
-"""``yes``: an equally good candidate passes. ``better_only``: only a candidate that solves every task passes."""
+"""``yes``: an equally good candidate passes. ``better_only``: of the two candidates, only the perfect one
+passes. ``never``: neither passes."""
 
 _HEADINGS = {"yes": "can pass", "better_only": "only a better candidate can pass", "never": "can never pass"}
 
@@ -27,7 +28,7 @@ class GatePlan:
     possible: Possible
     suite: str
     tasks: int
-    """Tasks of the baseline that are not quarantined."""
+    """The number of baseline tasks that are not quarantined."""
     repeats: int
     baseline: Side
     rules: GateRules
@@ -48,7 +49,7 @@ class GatePlan:
 def plan(baseline: RunCounts, rules: GateRules, *, rules_from: str = TOP_LEVEL) -> GatePlan:
     """Run the gate on two hypothetical candidates with as many repeats as the baseline.
 
-    The rules on cost and duration are left out, since these are unknown.
+    The rules on cost and duration are left out, since the candidates' cost and duration are unknown.
     """
     rules = attrs.evolve(rules, max_cost_ratio=None, max_cost_usd_per_task=None, max_duration_ratio=None)
     equal = _judged(baseline, rules, lambda task: task.passed + task.missing)
@@ -69,7 +70,7 @@ def plan(baseline: RunCounts, rules: GateRules, *, rules_from: str = TOP_LEVEL) 
 
 
 def plan_warnings(baseline: RunCounts, rules: GateRules) -> Sequence[str]:
-    """A warning if an equally good candidate cannot pass, for reports without a pass."""
+    """A warning if an equally good candidate cannot pass, for reports whose verdict is not a pass."""
     result = plan(baseline, rules)
     if result.possible == "yes":
         return ()
@@ -87,7 +88,8 @@ def plan_markdown(result: GatePlan) -> str:
     parts = (
         f"# Gate plan: {_HEADINGS[result.possible]}",
         f"Suite {plain(result.suite)}, rules: {plain(result.rules_from)}. The baseline is "
-        f"{plain(result.baseline.variant)}, run {plain(result.baseline.run_id)}: {result.tasks} tasks, {attempts}.",
+        f"{plain(result.baseline.variant)}, run {plain(result.baseline.run_id)}: "
+        f"{result.tasks} task{'' if result.tasks == 1 else 's'}, {attempts}.",
         f"Verdict for a candidate that solves exactly what the baseline solves: {VERDICTS[result.equal]}. Verdict for "
         f"a candidate that solves every task in every attempt: {VERDICTS[result.perfect]}.",
         "## Checks for an equally good candidate",

@@ -23,7 +23,7 @@ class Check:
     measured: float | None
     """``None`` if there was nothing to measure."""
     asked: float | None
-    """The bound in ``gate.yaml``; ``None`` if there is none."""
+    """The bound that the measured value is compared with; ``None`` if there is none."""
     why: str
 
 
@@ -38,7 +38,7 @@ class Side:
     unscored: int
     not_recorded: int
     pass_rate: float | None
-    """Mean over the tasks that have a score in both runs."""
+    """The mean over the tasks that have a score in both runs."""
 
 
 @attrs.frozen(kw_only=True)
@@ -46,13 +46,13 @@ class Comparison:
     """Candidate compared with baseline, under one assumption about missing results."""
 
     method: Literal["tango", "t_tango"]
-    """``tango``: score test on pairs of single attempts. ``t_tango``: for repeats, both the t test on the differences
-    of tasks and the score test on their sums."""
+    """``tango``: score test on pairs of single attempts. ``t_tango``: for repeats, both the t test on per-task
+    differences and the score test on their sums."""
     tasks: int
     table: PairTable | None
     """``None`` with repeats."""
     difference: float | None
-    """Pass rate of the candidate minus that of the baseline."""
+    """The pass rate of the candidate minus the pass rate of the baseline."""
     result: NonInferiority
 
 
@@ -64,7 +64,7 @@ class Moved:
     baseline: float
     candidate: float
     reasons: Mapping[str, int]
-    """Why attempts did not pass: the candidate's for a regression, the baseline's for an improvement."""
+    """The failure reasons: the candidate's for a regression, the baseline's for an improvement."""
 
 
 @attrs.frozen(kw_only=True)
@@ -82,10 +82,10 @@ class GateReport:
     """The section of the gate file: ``top level``, or ``suites.NAME`` (merged over the top level)."""
     checks: tuple[Check, ...]
     complete: Comparison
-    """Over tasks with a score in both runs."""
+    """The comparison over tasks with a score in both runs."""
     worst_case: Comparison
-    """Counts missing attempts and tasks as passed in the baseline and failed in the candidate, and includes tasks that
-    are quarantined in only one of the runs."""
+    """The comparison with missing attempts and tasks counted as passed in the baseline and failed in the candidate,
+    including tasks that are quarantined in only one of the runs."""
     with_quarantined: Comparison | None
     """``complete`` including the quarantined tasks that both runs have; ``None`` if there are none."""
     without_suspected: Comparison | None
@@ -99,7 +99,7 @@ class GateReport:
     only_baseline: tuple[str, ...]
     only_candidate: tuple[str, ...]
     overridden: tuple[str, ...]
-    """Reasons why the runs are not comparable that flags overrode."""
+    """Reasons why the runs are not comparable, overridden by flags."""
     warnings: tuple[str, ...]
 
     @property

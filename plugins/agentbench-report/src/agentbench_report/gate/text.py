@@ -29,7 +29,7 @@ def gate_markdown(report: GateReport, *, inconclusive_ok: bool) -> str:
     parts += ["## Runs", _sides(report), *_comparisons(report)]
     parts += _moved("Regressed", report.regressed, "failure reasons of the candidate")
     parts += _moved("Improved", report.improved, "failure reasons of the baseline")
-    parts += _names("No score in one of the runs", report.incomplete)
+    parts += _names("Attempts without a score", report.incomplete)
     parts += _names("Quarantined", [task.line(("baseline", "candidate")) for task in report.quarantined])
     parts += _names("Only in the baseline", report.only_baseline)
     parts += _names("Only in the candidate", report.only_candidate)
@@ -146,4 +146,4 @@ def _count(tasks: int) -> str:
 
 def _more(tasks: int) -> Iterator[str]:
     if tasks > _MAX_TASKS:
-        yield f"{tasks - _MAX_TASKS} more are listed in the JSON output."
+        yield f"... and {tasks - _MAX_TASKS} more in the JSON output."

@@ -27,15 +27,15 @@ _LOGS = {
     "setup": "Setup",
 }
 _LINE = 32
-"""Characters per line of base64, which is shorter than any API key. Compressed data can look like a key by chance, and
-the harness would redact it and damage the page."""
+"""The number of characters per line of base64, fewer than in any API key. Compressed data can look like a key by
+chance, and the harness would redact it and damage the page."""
 
 _Line = TypeVar("_Line")
 
 
 @attrs.frozen(kw_only=True)
 class ToolUse:
-    """A tool call with its result. ``exit_code`` is that of its command, if it ran one."""
+    """A tool call with its result. ``exit_code`` is the exit code of the command, if the tool ran one."""
 
     step: int
     tool: str
@@ -56,7 +56,7 @@ def page(listed: ListedAttempt, timeline: Timeline) -> str:
         raise ValueError("an attempt without a record has no page")
     texts = Texts(view, row.task_id, row.repeat)
     problems: list[str] = []
-    # The patch is read first, because later text is cut shorter if there is much of it.
+    # The patch is read first, because text read later is cut shorter if the page is already long.
     final = texts.file("diffs/final.patch")
     explanation = texts.cut(timeline.explanation, "events.jsonl")
     tests = _tests(listed, texts, timeline.explanation, problems)
@@ -117,7 +117,7 @@ def phases(listed: ListedAttempt) -> Mapping[str, float]:
 
 
 def _until_damaged(lines: Iterator[_Line], problems: list[str]) -> Iterator[_Line]:
-    """The lines before the first damaged line, which is added to ``problems``."""
+    """The lines before the first damaged line, whose error is added to ``problems``."""
     try:
         yield from lines
     except InputError as error:
@@ -130,7 +130,7 @@ def _logs(texts: Texts, phase: str) -> Sequence[tuple[str, Text]]:
 
 
 def _uses(lines: Iterator[Mapping[str, Any]], texts: Texts, timeline: Timeline) -> Iterator[ToolUse]:
-    """Lines are written by an agent's tools, so they may be any JSON objects."""
+    """The tool calls in the log. An agent's tools write it, so its lines may be any JSON objects."""
     for line in lines:
         call, result = _mapping(line.get("call")), _mapping(line.get("result"))
         step = line.get("step") if isinstance(line.get("step"), int) else 0

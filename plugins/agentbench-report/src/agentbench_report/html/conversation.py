@@ -11,7 +11,7 @@ from agentbench_core import ConversationEntry, Message
 from agentbench_report.html.texts import Text, Texts
 
 MAX_MESSAGES = 1000
-"""Messages shown per attempt. Further messages are only counted."""
+"""The maximum number of messages shown per attempt. Further messages are only counted."""
 FILE = "agent/conversation.jsonl"
 
 
@@ -39,7 +39,7 @@ class ShownMessage:
 
 @attrs.define(kw_only=True)
 class AgentConversation:
-    """The messages of one agent and its model."""
+    """The messages between one agent and its model."""
 
     agent: str
     tools: Sequence[str] = ()
@@ -107,7 +107,7 @@ def _notes(record: ConversationEntry) -> Iterator[str]:
             yield f"${answer.usage.cost_usd:.4f}"
     yield from filter(None, [answer.model or record.model, answer.served_by and f"served by {answer.served_by}"])
     if answer.repaired:
-        yield f"{answer.repaired} tool calls repaired"
+        yield f"repaired tool calls: {answer.repaired}"
 
 
 def _reasoning(opaque: Mapping[str, Any]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from agentbench_report.summary import AlternativeRate, RunSummary
 
 _COLOURS = {PASSED: plots.PASSED, FAILED: plots.FAILED, MISSING: plots.MISSING}
 _MAX_GROUPS = 16
-"""Bars per plot. The table contains all groups."""
+"""The maximum number of groups of bars per plot. The table contains all groups."""
 _SHARED = (
     "Phases shared by all attempts at a task (source, environment, baseline) are counted in the attempt that ran them.",
     "Source, environment and baseline are prepared once per command and counted in its first run, so do not compare "
@@ -63,8 +63,8 @@ def notes(side: Side, listed: Sequence[ListedAttempt]) -> Iterator[str]:
     if missing:
         worst, best = share(summary.pass_rate_if_missing_fail), share(summary.pass_rate_if_missing_pass)
         yield (
-            f"{count(missing)} of {count(summary.planned)} attempts have no score ({_errors(summary.unscored)}, "
-            f"{count(summary.not_recorded)} not recorded). Not counted as failures. "
+            f"Attempts without a score: {count(missing)} of {count(summary.planned)} ({_errors(summary.unscored)}, "
+            f"{count(summary.not_recorded)} not recorded). They are not counted as failures. "
             f"Bounds if counted: {worst} (all fail) to {best} (all pass)."
         )
     yield from _alternatives(summary)
@@ -81,7 +81,7 @@ def notes(side: Side, listed: Sequence[ListedAttempt]) -> Iterator[str]:
         if attempt.side == side.letter and attempt.row and not attempt.row.sandbox.isolated
     }
     for name in sorted(sandboxes):
-        yield f"Sandbox {name} is not isolated, so results are valid for trusted agents only."
+        yield f"The {name} sandbox is not isolated, so results are valid for trusted agents only."
     for resumption in manifest.resumed:
         for change in resumption.changes:
             yield f"Resumed on {resumption.at[:10]} after a change: {change}"
@@ -218,7 +218,7 @@ def _costs(runs: Sequence[Side], listed: Sequence[ListedAttempt]) -> Plot | tupl
     return Plot(
         title=title,
         svg=plots.dots(shown, unit),
-        label="; ".join(f"{row[0]}: {row[1]} attempts, median {row[2]}" for row in table),
+        label="; ".join(f"{row[0]}: median {row[2]}, attempts {row[1]}" for row in table),
         note=". ".join(["Each dot is an attempt. The bar is the median", *per_pass]) + ".",
         header=("result", "attempts", "median", "mean", "sum"),
         rows=table,

@@ -39,7 +39,7 @@ class RunComparison:
     """``None`` with repeats, which are not independent."""
     pairs: int
     left_out: int
-    """Pairs without a score on at least one side, which are not in the table."""
+    """The number of pairs without a score on at least one side, which are not in the table."""
     rows: Sequence[MatrixRow]
     changes: Mapping[str, int]
     """The number of tasks for each kind of change that occurs."""

@@ -18,9 +18,9 @@ from agentbench_report.html.texts import Text, Texts
 
 FILE = "logs/tests.json"
 MAX_BYTES = 16 << 20
-"""Larger files are not read."""
+"""The maximum size of a file that is read."""
 MAX_FAILED = 50
-"""Tests shown with expected and actual values. Further tests are rows of a table."""
+"""The maximum number of tests shown with expected and actual values. Further tests are rows of a table."""
 MAX_WRONG = 3
 MAX_ROWS = 500
 MAX_PROBLEMS = 20

@@ -12,9 +12,9 @@ import attrs
 from agentbench_core import RunView
 
 MAX_BYTES = 256 << 10
-"""The maximum size of one text."""
+"""The maximum size of one text, in bytes."""
 PAGE_MAX_BYTES = 4 << 20
-"""The total size of an attempt's text. Later pieces are cut to ``SHORT``."""
+"""Once an attempt's text exceeds this many bytes, later pieces are cut to ``SHORT``."""
 SHORT = 4 << 10
 
 _HUNK = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
@@ -40,7 +40,7 @@ class Text:
 
     text: str
     left_out: int = 0
-    """Bytes removed from the middle."""
+    """The number of bytes removed from the middle."""
     path: str = ""
     """The path to the full text, relative to the run directory."""
 
@@ -114,7 +114,7 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _kinds(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Counts the lines of each hunk, since ``--- `` in a hunk is a removed line and not a header."""
+    """Classify lines. Lines of a hunk are counted, since ``--- `` in a hunk is a removed line and not a header."""
     removed = added = 0  # remaining lines of the hunk
     for line in lines:
         if header := _HUNK.match(line):

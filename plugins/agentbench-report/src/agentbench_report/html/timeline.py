@@ -12,10 +12,10 @@ import attrs
 from agentbench_core import EventEntry, RunView, event_type
 
 MAX_EVENTS = 2000
-"""Maximum events shown per attempt, since an agent can cause any number."""
+"""The maximum number of events shown per attempt, since an agent can cause any number."""
 MAX_AGENTS = 200
 _MAX_DETAIL = 300
-"""Characters per detail."""
+"""The maximum number of characters per detail."""
 _SHOWN_IF_ZERO = ("exit_code", "depth", "attempts", "kept")
 _HIDDEN = ("exchange", 1)
 
@@ -36,7 +36,7 @@ class TimelineRow:
     at: float | None
     """Time since the start of the attempt; ``None`` if unreadable."""
     duration: float | None = None
-    """``None`` for single events and for events without an end."""
+    """``None`` for events without a duration."""
     unfinished: bool = False
     details: dict[str, object] = attrs.field(factory=dict)
 
@@ -78,7 +78,7 @@ class Timeline:
     explanation: str
     rows: Sequence[TimelineRow]
     left_out: int
-    """Events beyond ``MAX_EVENTS``."""
+    """The number of events beyond ``MAX_EVENTS``."""
     total: float
     """Seconds from the first event to the last."""
     agents: Sequence[AgentActivity]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _MIN_RESAMPLES = 100
 _CHUNK = 1 << 20
-"""Tasks drawn at once, over one or more resamples: 12 MiB."""
+"""The number of tasks drawn at once, over one or more resamples, which takes 12 MiB."""
 
 
 @attrs.frozen(kw_only=True)
@@ -40,8 +40,8 @@ class Bootstrap:
 def seed_of(*run_ids: str) -> int:
     """A seed below 2⁴⁸ derived from the run ids, independent of their order.
 
-    The first six bytes of SHA-256 over the sorted ids, each followed by a newline. This makes reports reproducible to
-    the last digit and prevents choosing a convenient seed. Every JSON parser can represent it.
+    The seed is the first six bytes of SHA-256 over the sorted ids, each followed by a newline. This makes reports
+    reproducible to the last digit and prevents choosing a convenient seed. Every JSON parser can represent the seed.
     """
     joined = "".join(f"{run_id}\n" for run_id in sorted(run_ids))
     return int.from_bytes(hashlib.sha256(joined.encode()).digest()[:6], "big")
@@ -52,10 +52,10 @@ def bootstrap_mean(
 ) -> Bootstrap:
     """Bootstrap the mean over tasks of one value per task (a difference ``B - A`` or a rate).
 
-    Draws ``resamples`` samples of n tasks with replacement, using numpy's ``PCG64(seed)``: the result depends only on
-    the values, their order and the seed. The intervals are usually too narrow with up to about 200 tasks
-    (``benchmarks/coverage.py``), so report ``tango_mean`` instead. If all values are equal the interval has zero width;
-    with no values it is -1 to 1. Both cases are marked degenerate.
+    Draws ``resamples`` samples of n tasks with replacement, using numpy's ``PCG64(seed)``, so the result depends only
+    on the values, their order and the seed. The intervals are usually too narrow with up to about 200 tasks
+    (``benchmarks/coverage.py``), so report ``tango_mean`` instead. If all values are equal, the interval has zero
+    width; with no values, it is -1 to 1. Both cases are marked degenerate.
 
     Source: B. Efron, Better bootstrap confidence intervals, JASA 82 (1987) 171; A. C. Davison and D. V. Hinkley,
     Bootstrap Methods and their Application (1997), sections 5.3 and 3.8 (why only the outer level is resampled).
@@ -117,7 +117,7 @@ def bca_parameters(values: Sequence[float], means: NDArray[np.float64]) -> tuple
         z0 = Φ⁻¹(P(θ* < θ) + P(θ* = θ)/2)
         a  = Σd³ / (6 (Σd²)^1.5),  d_i = mean of the jackknife means - jackknife mean without value i
 
-    Without counting half of the ties, z0 is wrong for 0/1 data, where many resampled means equal the mean.
+    If half of the ties were not counted, z0 would be wrong for 0/1 data, where many resampled means equal the mean.
     """
     import numpy as np
 

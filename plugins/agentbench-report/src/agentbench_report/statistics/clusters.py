@@ -21,7 +21,7 @@ def cluster_se(scores: Sequence[float], clusters: Sequence[Hashable]) -> float |
         √(Σ_g (Σ_{i in g} e_i)²) / n · √(G / (G-1))
 
     Scores within a cluster may be dependent in any way; clusters must be independent. With one score per cluster this
-    is the usual standard error. ``None`` with fewer than two clusters: the error cannot be estimated, and is not 0.
+    is the usual standard error. ``None`` with fewer than two clusters, where the error is unknown and not 0.
 
     Source: K.-Y. Liang and S. L. Zeger, Biometrika 73 (1986) 13; E. Miller, arXiv 2411.00640, section 2.2, with the
     correction for few clusters that statsmodels and R's sandwich apply.
@@ -37,8 +37,8 @@ def cluster_mean(scores: Sequence[float], clusters: Sequence[Hashable], confiden
 
     Every score has the same weight. For a mean over tasks with different numbers of attempts, pass one rate per task.
     The interval is clipped to 0 to 1. If all clusters have the same mean, the error is 0 and a t interval is not
-    informative: the interval is then that of ``korn_graubard`` and the estimate is marked degenerate. With fewer than
-    two clusters there is no error and the interval is 0 to 1.
+    informative. In that case ``korn_graubard`` gives the interval, and the estimate is marked degenerate. With fewer
+    than two clusters there is no error and the interval is 0 to 1.
 
     Raises:
         ValueError: lengths differ, a score is outside 0 to 1, or ``confidence`` is not between 0 and 1.
@@ -64,7 +64,7 @@ def korn_graubard(scores: Sequence[float], clusters: Sequence[Hashable], confide
     number of attempts. With fewer than two clusters it is 0 to 1.
 
     Source: E. L. Korn and B. I. Graubard, Survey Methodology 24 (1998) 193, with Wilson's formula in place of Clopper
-    and Pearson's, as Inspect's ``ci_wilson(cluster=...)``.
+    and Pearson's, like Inspect's ``ci_wilson(cluster=...)``.
 
     Raises:
         ValueError: lengths differ, a score is outside 0 to 1, or ``confidence`` is not between 0 and 1.

@@ -9,12 +9,12 @@ from agentbench_report.statistics.numerics import chi_square_above
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """p-values adjusted to control the family-wise error rate: for claims against a baseline.
+    """p-values adjusted to control the family-wise error rate, for claims against a baseline.
 
-    In ascending order ``max_{j<=i} min(1, (m-j+1) p_j)``. Returned in the input order. Values that are not finite
-    become NaN and do not count in m.
+    In ascending order ``max_{j<=i} min(1, (m-j+1) p_j)``. The result is in the input order. Values that are not finite
+    become NaN and are not counted in m.
 
-    Source: S. Holm, Scandinavian Journal of Statistics 6 (1979) 65; as R's ``p.adjust``.
+    Source: S. Holm, Scandinavian Journal of Statistics 6 (1979) 65; like R's ``p.adjust``.
 
     Raises:
         ValueError: a finite p is outside 0 to 1.
@@ -28,7 +28,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def benjamini_hochberg(ps: Sequence[float]) -> list[float]:
-    """p-values adjusted to control the false discovery rate: for exploration.
+    """p-values adjusted to control the false discovery rate, for exploration.
 
     In ascending order ``min_{j>=i} min(1, p_j m/j)``. Valid for independent tests and for tests that share a baseline.
     Values that are not finite are handled as in ``holm``.
@@ -42,7 +42,7 @@ def benjamini_hochberg(ps: Sequence[float]) -> list[float]:
 
 
 def benjamini_yekutieli(ps: Sequence[float]) -> list[float]:
-    """As ``benjamini_hochberg``, multiplied by ``Σ_{j<=m} 1/j``: valid for tests with any dependence.
+    """``benjamini_hochberg`` with the p-values multiplied by ``Σ_{j<=m} 1/j``, valid for tests with any dependence.
 
     Source: Y. Benjamini and D. Yekutieli, Annals of Statistics 29 (2001) 1165.
 
@@ -56,11 +56,11 @@ def cochran_q(matrix: Sequence[Sequence[int]]) -> tuple[float, float]:
     """Cochran's Q and its p-value, testing whether k variants have equal pass rates.
 
     ``matrix`` has a row per task with 1 or 0 for each variant. With column sums C, row sums R and the total T,
-    chi-square with k-1 degrees of freedom::
+    Q is as follows, approximately chi-square with k-1 degrees of freedom::
 
         (k-1)(k ΣC² - T²) / (k T - ΣR²)
 
-    (0, 1) if the variants agree on every task.
+    The result is (0, 1) if the variants agree on every task.
 
     Source: W. G. Cochran, The comparison of percentages in matched samples, Biometrika 37 (1950) 256.
 

@@ -13,7 +13,7 @@ from agentbench_report.statistics.numerics import check_share, t_below, two_side
 from agentbench_report.statistics.paired import tango_bounds
 
 EQUAL = 1e-12
-"""Values that differ by at most this are equal: 1 - 2/3 and 1/3 are different floats."""
+"""Values that differ by at most this much count as equal, since 1 - 2/3 and 1/3, for example, are different floats."""
 
 
 @attrs.frozen(kw_only=True)
@@ -23,14 +23,14 @@ class MeanEstimate:
     mean: float | None
     """``None`` with no values."""
     se: float | None
-    """``None`` with fewer than two values (or clusters): it cannot be estimated."""
+    """``None`` with fewer than two values (or clusters), since it cannot be estimated."""
     df: int
     """Degrees of freedom of the t distribution used for the interval; 0 without ``se``."""
     interval: Interval
     p: float | None
-    """Two-sided, for a mean of 0; ``None`` if it was not requested or cannot be computed."""
+    """The two-sided p-value for a mean of 0; ``None`` if it was not requested or cannot be computed."""
     degenerate: bool
-    """The values have no spread, so the interval is not a t interval. Each function documents its replacement."""
+    """The values have no spread, so the interval is not a t interval. Each function documents what it uses instead."""
 
 
 def mean_of(values: Sequence[float]) -> float:
@@ -81,7 +81,7 @@ def mean_difference(differences: Sequence[float], confidence: float = 0.95) -> M
     hundreds) it is far too narrow, and if a few tasks fail in every attempt its coverage is too low. Reports show
     ``tango_mean`` instead.
 
-    Without any spread the t interval would have zero width. The interval is then that of ``unseen_bounds``, the
+    Without any spread the t interval would have zero width. In that case ``unseen_bounds`` gives the interval, the
     estimate is marked degenerate, and p is 1 if all differences are 0 and ``None`` otherwise. With one task there is no
     error and the interval is -1 to 1. With no tasks there is no mean either, and p is 1.
 
@@ -114,19 +114,20 @@ def tango_mean(differences: Sequence[float], confidence: float = 0.95) -> Interv
 
     Uses an effective number of tasks, as ``korn_graubard`` does for one rate. With b and c the summed losses and gains,
     n tasks with differences of -1, 0 or 1 would have the variance ``v = (b + c - (c-b)²/n) / n²``. With se the observed
-    standard error, the effective number of tasks is ``w = v/se²`` times n: the score is that of wb, wc and wn, at the t
-    quantile with n-1 degrees of freedom. The interval is never narrower than ``unseen_bounds``, and equal to it without
-    any spread: more attempts at the same n tasks cannot show more than n tasks that all agree. With fewer than two
-    tasks it is -1 to 1.
+    standard error, the effective number of tasks is ``w = v/se²`` times n. The score is computed from wb, wc and wn, at
+    the t quantile with n-1 degrees of freedom. The interval is never narrower than ``unseen_bounds``, and without any
+    spread it is equal to it, since more attempts at the same n tasks cannot show more than n tasks that all agree. With
+    fewer than two tasks it is -1 to 1.
 
-    This is a design choice. The coverage of t is too low if a few tasks fail in every attempt, because the sum is
-    skewed, and that of the bootstrap (BCa) if attempts vary on all tasks. ``benchmarks/coverage.py`` compares them.
+    This is a design choice. The t interval covers too little if a few tasks fail in every attempt, because the sum is
+    skewed, and so does the bootstrap interval (BCa) if attempts vary on all tasks. ``benchmarks/coverage.py`` compares
+    them.
 
     Source: T. Tango, Statistics in Medicine 17 (1998) 891; E. L. Korn and B. I. Graubard, Survey Methodology 24
     (1998) 193.
 
     Raises:
-        ValueError: as ``mean_difference``.
+        ValueError: as for ``mean_difference``.
     """
     estimate, n = mean_difference(differences, confidence), len(differences)
     if estimate.mean is None or not estimate.se:

@@ -20,11 +20,11 @@ class NonInferiority:
     """The result of a non-inferiority test."""
 
     z: float | None
-    """Standard errors between the observed difference and ``-margin``; ``None`` without a standard error."""
+    """The observed difference minus ``-margin``, in standard errors; ``None`` without a standard error."""
     p: float
-    """One-sided, for a difference of ``-margin`` or less; 1 without data."""
+    """The one-sided p-value for a difference of ``-margin`` or less; 1 without data."""
     interval: Interval
-    """Of the difference, at confidence ``1 - 2 alpha``: each end is a one-sided bound at level ``alpha``."""
+    """The interval of the difference at confidence ``1 - 2 alpha``. Each end is a one-sided bound at ``alpha``."""
     verdict: Verdict
     """``pass``: the whole interval is above ``-margin``. ``fail``: it is not, and the whole interval is below 0,
     so the new run is worse. ``inconclusive``: neither; more tasks are needed."""
@@ -40,7 +40,7 @@ def noninferiority(table: PairTable, margin: float, alpha: float = 0.05) -> NonI
     Source: T. Tango, Statistics in Medicine 17 (1998) 891; J.-m. Nam, Biometrics 53 (1997) 1422.
 
     Raises:
-        ValueError: ``margin`` is not from 0 to below 1, or ``alpha`` is not between 0 and 0.5.
+        ValueError: ``margin`` is negative or not below 1, or ``alpha`` is not between 0 and 0.5.
     """
     _check(margin, alpha)
     interval = tango(table, 1 - 2 * alpha)
@@ -51,13 +51,13 @@ def noninferiority(table: PairTable, margin: float, alpha: float = 0.05) -> NonI
 
 
 def noninferiority_mean(differences: Sequence[float], margin: float, alpha: float = 0.05) -> NonInferiority:
-    """The same test for several attempts per task, given ``rate in B - rate in A`` of each task. Two tests must pass.
+    """The ``noninferiority`` test for several attempts per task, given each task's ``rate in B - rate in A``.
 
-    One is the t(n-1) test over tasks. It relies on the observed spread: if the loss is due to a few tasks that fail in
-    every attempt, it passes a candidate that is worse by the margin more than twice as often as ``alpha``. The other is
-    Tango's score test of the summed losses and gains, ``b`` and ``c``, which need not be integers. For differences of
-    -1, 0 and 1 it equals ``noninferiority`` of the same table. So identical attempts at a task count as one, and more
-    attempts at the same n tasks cannot show more than n tasks that all agree.
+    Two tests must pass. One is the t(n-1) test over tasks. It relies on the observed spread: if the loss is due to a
+    few tasks that fail in every attempt, it passes a candidate that is worse by the margin more than twice as often as
+    ``alpha``. The other is Tango's score test of the summed losses and gains, ``b`` and ``c``, which need not be
+    integers. For differences of -1, 0 and 1 it equals ``noninferiority`` of the same table. Identical attempts at a
+    task therefore count as one, and more attempts at the same n tasks cannot show more than n tasks that all agree.
 
     The interval is the hull of both, p the larger p-value and ``z`` its statistic, ``(d̄ + margin) / se`` or
     ``score(-margin)``. ``p < alpha`` exactly if the verdict is a pass. With fewer than two tasks ``z`` is ``None`` and
@@ -66,7 +66,7 @@ def noninferiority_mean(differences: Sequence[float], margin: float, alpha: floa
     Source: as ``mean_difference`` and ``noninferiority``.
 
     Raises:
-        ValueError: a difference is outside -1 to 1, or as ``noninferiority``.
+        ValueError: a difference is outside -1 to 1, or as for ``noninferiority``.
     """
     _check(margin, alpha)
     estimate, n = mean_difference(differences, 1 - 2 * alpha), len(differences)

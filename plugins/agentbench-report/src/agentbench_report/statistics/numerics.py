@@ -22,7 +22,7 @@ def check_share(name: str, value: float) -> None:
     """Check that a confidence, power or alpha is strictly between 0 and 1.
 
     Raises:
-        ValueError: it is not, or is NaN.
+        ValueError: ``value`` is outside this range, or is NaN.
     """
     if not 0 < value < 1:
         raise ValueError(f"{name} must be between 0 and 1, got {value}")
@@ -49,7 +49,7 @@ def two_sided_z(confidence: float) -> float:
 
 
 def two_sided_t(confidence: float, df: int) -> float:
-    """The half-width of a two-sided interval by Student's t with ``df`` degrees of freedom, in standard errors.
+    """The half-width of a two-sided interval based on Student's t with ``df`` degrees of freedom, in standard errors.
 
     Raises:
         ValueError: ``confidence`` is not between 0 and 1.

@@ -13,7 +13,7 @@ from agentbench_report.statistics.numerics import binomial_at_most, falling_root
 
 def _count(_: object, attribute: attrs.Attribute[int], value: object) -> None:
     if not isinstance(value, int) or value < 0:
-        raise ValueError(f"{attribute.name} must be a number of tasks, got {value!r}")
+        raise ValueError(f"{attribute.name} must be a non-negative integer, got {value!r}")
 
 
 @attrs.frozen(kw_only=True)
@@ -26,9 +26,9 @@ class PairTable:
 
     both_pass: int = attrs.field(validator=_count)
     regressions: int = attrs.field(validator=_count)
-    """Passed in A, failed in B: b in the formulas."""
+    """The number of tasks that passed in A and failed in B; b in the formulas."""
     improvements: int = attrs.field(validator=_count)
-    """Failed in A, passed in B: c in the formulas."""
+    """The number of tasks that failed in A and passed in B; c in the formulas."""
     both_fail: int = attrs.field(validator=_count)
 
     @property
@@ -38,12 +38,12 @@ class PairTable:
 
     @property
     def discordant(self) -> int:
-        """The number of discordant pairs: m in the formulas."""
+        """The number of discordant pairs; m in the formulas."""
         return self.regressions + self.improvements
 
     @property
     def difference(self) -> float | None:
-        """Pass rate of B minus that of A, ``(c-b)/n``; ``None`` with no pairs."""
+        """The pass rate of B minus the pass rate of A, ``(c-b)/n``; ``None`` with no pairs."""
         return (self.improvements - self.regressions) / self.n if self.n else None
 
     @property
@@ -55,8 +55,8 @@ class PairTable:
 def mcnemar_exact(table: PairTable) -> float:
     """McNemar's exact test of equal pass rates, two-sided: ``min(1, 2 P(X <= min(b, c)))``, X binomial(b+c, 1/2).
 
-    1 with no discordant pairs. Conservative: never exceeds its level but has less power. With fewer than 6 discordant
-    pairs it cannot reach 0.05.
+    It is 1 with no discordant pairs. The test is conservative: it never exceeds its level but has less power. With
+    fewer than 6 discordant pairs, p cannot be below 0.05.
 
     Source: Q. McNemar, Psychometrika 12 (1947) 153; M. W. Fagerland, S. Lydersen and P. Laake, BMC Medical Research
     Methodology 13 (2013) 91.
@@ -69,8 +69,8 @@ def mcnemar_midp(table: PairTable) -> float:
     """McNemar's mid-p test, two-sided: the exact p minus the probability of the observed table.
 
     ``2 P(X <= min(b, c)) - P(X = min(b, c))``, which is ``P(X <= min) + P(X < min)``; for b = c it is
-    ``1 - P(X = b)/2``. 1 with no discordant pairs, where the formula would give 0.5. Did not exceed its level in any of
-    the 9595 scenarios of the source.
+    ``1 - P(X = b)/2``. With no discordant pairs it is 1, where the formula would give 0.5. The test did not exceed its
+    level in any of the 9595 scenarios of the source.
 
     Source: M. W. Fagerland, S. Lydersen and P. Laake, BMC Medical Research Methodology 13 (2013) 91.
     """
@@ -84,7 +84,7 @@ def mcnemar_midp(table: PairTable) -> float:
 def mcnemar_asymptotic(table: PairTable) -> tuple[float, float]:
     """McNemar's test without continuity correction: ``(b-c)²/(b+c)`` and its p-value by chi-square with 1 df.
 
-    (0, 1) with no discordant pairs. Slightly exceeds its level with few discordant pairs, so mid-p is the default.
+    The result is (0, 1) with no discordant pairs. With few, it slightly exceeds its level, so mid-p is the default.
 
     Source: Q. McNemar, Psychometrika 12 (1947) 153.
     """
@@ -97,7 +97,7 @@ def mcnemar_asymptotic(table: PairTable) -> tuple[float, float]:
 def tango(table: PairTable, confidence: float = 0.95) -> Interval:
     """Tango's score interval for the difference of two paired rates (B minus A): all δ with ``|score(δ)| <= z``.
 
-    Never has zero width: n pairs that all agree give ``± z²/(n + z²)``. With no pairs it is -1 to 1.
+    It never has zero width: n pairs that all agree give ``± z²/(n + z²)``. With no pairs it is -1 to 1.
 
     Source: T. Tango, Equivalence test and confidence interval for the difference in proportions for the paired-sample
     design, Statistics in Medicine 17 (1998) 891.
@@ -119,7 +119,7 @@ def tango_bounds(b: float, c: float, n: float, z: float) -> tuple[float, float]:
 
 
 def tango_score(b: float, c: float, n: float, delta: float) -> float:
-    """Standard errors between the observed difference and ``delta``, with the error under the hypothesis ``delta``.
+    """The difference minus ``delta``, in standard errors under the hypothesis that the true difference is ``delta``.
 
     ::
 
@@ -147,8 +147,8 @@ def newcombe10(table: PairTable, confidence: float = 0.95) -> Interval:
         high = d + √((u_B-p_B)² - 2φ(u_B-p_B)(p_A-l_A) + (p_A-l_A)²)
         φ = (ad-bc) / √((a+b)(c+d)(a+c)(b+d))
 
-    where ad-bc above n/2 is reduced by n/2, ad-bc from 0 to n/2 becomes 0, and φ is 0 if a margin is 0. (Method 8 omits
-    this correction.) With no pairs it is -1 to 1.
+    where ad-bc above n/2 is reduced by n/2, ad-bc from 0 to n/2 becomes 0, and φ is 0 if a marginal total is 0. (Method
+    8 omits this correction.) With no pairs it is -1 to 1.
 
     Source: R. G. Newcombe, Statistics in Medicine 17 (1998) 2635.
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MAX_EXACT = 22
-"""The number of sums doubles with each difference: 2²² of them take 32 MiB."""
+"""The upper limit of ``exact_up_to``. The number of sums doubles with each difference, and 2²² sums take 32 MiB."""
 _CHUNK = 1 << 20
-"""Signs drawn at once: 8 MiB."""
+"""The number of signs drawn at once, which take 8 MiB as floats."""
 
 
 @attrs.frozen(kw_only=True)
@@ -26,7 +26,7 @@ class SignFlip:
 
     two_sided: float
     greater: float
-    """For B better than A."""
+    """The one-sided p-value for B being better than A."""
     exact: bool
     """Whether all flips were counted, or only a sample."""
 
@@ -51,7 +51,7 @@ def sign_flip(differences: Sequence[float], seed: int, resamples: int = 10_000, 
         ValueError: a difference is not finite, ``resamples`` is below 1, or ``exact_up_to`` is above 22.
     """
     if not all(map(math.isfinite, differences)) or resamples < 1 or exact_up_to > _MAX_EXACT:
-        raise ValueError("sign_flip requires finite differences, at least 1 resample and exact_up_to of at most 22")
+        raise ValueError("sign_flip requires finite differences, at least 1 resample and an exact_up_to of at most 22")
     nonzero = [difference for difference in differences if difference]
     if not nonzero:
         return SignFlip(two_sided=1.0, greater=1.0, exact=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def connor_tasks(p_regress: float, p_improve: float, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Tasks required by McNemar's test with one attempt each: ``[z√ψ + z_β√(ψ-Δ²)]² / Δ²``; round up.
+    """The tasks required by McNemar's test with one attempt each: ``[z√ψ + z_β√(ψ-Δ²)]² / Δ²``; round up.
 
     Source: R. J. Connor, Sample size for testing differences in proportions for the paired-sample design, Biometrics 43
     (1987) 207.
@@ -45,7 +45,7 @@ def miettinen_tasks(p_regress: float, p_improve: float, power: float = 0.8, alph
     Source: O. S. Miettinen, The matched pairs design in the case of all-or-none responses, Biometrics 24 (1968) 339.
 
     Raises:
-        ValueError: as ``connor_tasks``.
+        ValueError: as for ``connor_tasks``.
     """
     effect, psi = _effect(p_regress, p_improve)
     z, z_power = _quantiles(power, alpha)
@@ -111,7 +111,7 @@ def exact_tasks(
     ``None`` if n would exceed ``at_most``.
 
     Raises:
-        ValueError: as ``connor_tasks``.
+        ValueError: as for ``connor_tasks``.
     """
     approximate = connor_tasks(p_regress, p_improve, power, alpha)
     guess = max(1, math.ceil(min(approximate, at_most)))
@@ -165,7 +165,7 @@ def miller_tasks(
     power: float = 0.8,
     alpha: float = 0.05,
 ) -> float:
-    """Tasks required to detect a mean difference of ``effect`` with ``k_a`` and ``k_b`` attempts at each task.
+    """The tasks required to detect a mean difference of ``effect`` with ``k_a`` and ``k_b`` attempts at each task.
 
     ``(z + z_β)² (omega2 + sigma2_a/k_a + sigma2_b/k_b) / effect²``; round up. ``omega2`` is the variance over tasks of
     the true difference, ``sigma2_a`` and ``sigma2_b`` are the mean variances of attempts at one task
@@ -188,7 +188,7 @@ def minimum_detectable_mean(
 ) -> float | None:
     """The smallest mean difference that a standard error of ``se`` detects with ``power``: ``(z + z_β) · se``.
 
-    With ``df`` the quantiles are those of t, as required with few tasks. ``None`` if the error is unknown or 0, which
+    With ``df``, quantiles of t are used, as required with few tasks. ``None`` if the error is unknown or 0, which
     is not informative.
 
     Source: H. S. Bloom, Minimum detectable effects, Evaluation Review 19 (1995) 547.
@@ -223,7 +223,7 @@ def t_power(effect: float, se: float, df: int, alpha: float = 0.05) -> float:
 
     critical, shift = -t_quantile(alpha / 2, df), abs(effect) / se
     above, below = 1 - float(nctdtr(df, shift, critical)), float(nctdtr(df, shift, -critical))
-    # Far from the center nctdtr returns NaN: the whole probability is then on one side.
+    # Far from the center nctdtr returns NaN, and the whole probability is on one side.
     above = float(shift > critical) if math.isnan(above) else above
     return min(1.0, above if math.isnan(below) else above + below)
 
@@ -231,11 +231,11 @@ def t_power(effect: float, se: float, df: int, alpha: float = 0.05) -> float:
 def t_tasks(
     effect: float, variance: float, power: float = 0.8, alpha: float = 0.05, *, at_most: int = 100_000
 ) -> int | None:
-    """The fewest tasks with which the t test detects a mean difference of ``effect`` and a sign-flip test can do so.
+    """The fewest tasks with which the t test detects ``effect`` and a sign-flip test can reach significance.
 
-    ``variance`` is that of one task's difference. The smallest n for which ``t_power`` with ``se = √(variance / n)``
-    and n-1 degrees of freedom reaches ``power``, but at least ``sign_flip_tasks``. ``None`` if n would exceed
-    ``at_most``.
+    ``variance`` is the variance of one task's difference. The result is the smallest n for which ``t_power`` with
+    ``se = √(variance / n)`` and n-1 degrees of freedom reaches ``power``, but at least ``sign_flip_tasks``. ``None`` if
+    n would exceed ``at_most``.
 
     Raises:
         ValueError: ``effect`` is 0, ``variance`` is negative, either is not finite, or ``power`` or ``alpha`` is not
@@ -245,7 +245,7 @@ def t_tasks(
     if not (effect and math.isfinite(effect)) or not 0 <= variance < math.inf:
         raise ValueError(f"effect must be nonzero and finite, and variance at least 0, got {effect} and {variance}")
 
-    def enough(n: int) -> bool:  # two square roots: for the smallest variances variance / n would underflow to 0
+    def enough(n: int) -> bool:  # two square roots, since variance / n can underflow to 0
         return not variance or t_power(effect, math.sqrt(variance) / math.sqrt(n), n - 1, alpha) >= power
 
     high = max(2, sign_flip_tasks(alpha))

@@ -15,7 +15,7 @@ from agentbench_report.statistics.interval import Interval
 def pass_at_k(n: int, c: int, k: int) -> float | None:
     """The unbiased probability that at least one of ``k`` attempts passes, from ``c`` passes in ``n`` attempts.
 
-    ``1 - C(n-c, k) / C(n, k)``. ``None`` when ``k > n``: it cannot be estimated. (``1 - (1 - c/n)^k`` is biased.)
+    ``1 - C(n-c, k) / C(n, k)``. ``None`` if ``k > n``, since it cannot be estimated. (``1 - (1 - c/n)^k`` is biased.)
 
     Source: M. Chen et al., Evaluating large language models trained on code, arXiv 2107.03374, equation 1.
 
@@ -53,21 +53,21 @@ class MeanAtK:
 
 
 def mean_pass_at_k(tasks: Iterable[tuple[int, int]], k: int) -> MeanAtK:
-    """The mean over tasks of ``pass_at_k``, from (attempts, passes) of each. All tasks have the same weight.
+    """The mean over tasks of ``pass_at_k``, from each task's (attempts, passes). All tasks have the same weight.
 
     Tasks with fewer than ``k`` attempts are excluded and counted. For an interval, resample tasks.
 
     Raises:
-        ValueError: as ``pass_at_k``.
+        ValueError: as for ``pass_at_k``.
     """
     return _mean_at_k(pass_at_k, tasks, k)
 
 
 def mean_pass_hat_k(tasks: Iterable[tuple[int, int]], k: int) -> MeanAtK:
-    """The mean over tasks of ``pass_hat_k``, from (attempts, passes) of each; see ``mean_pass_at_k``.
+    """The mean over tasks of ``pass_hat_k``, from each task's (attempts, passes); see ``mean_pass_at_k``.
 
     Raises:
-        ValueError: as ``pass_hat_k``.
+        ValueError: as for ``pass_hat_k``.
     """
     return _mean_at_k(pass_hat_k, tasks, k)
 

@@ -46,8 +46,8 @@
       row.hidden = !fits;
       shown += fits;
     }
-    const all = rows.length.toLocaleString("en");
-    byId("shown").textContent = shown === rows.length ? `${all} attempts` : `${shown.toLocaleString("en")} of ${all} attempts`;
+    const all = `${rows.length.toLocaleString("en")} ${rows.length === 1 ? "attempt" : "attempts"}`;
+    byId("shown").textContent = shown === rows.length ? all : `${shown.toLocaleString("en")} of ${all}`;
   };
   form.addEventListener("input", filter);
   form.addEventListener("submit", (event) => event.preventDefault());
