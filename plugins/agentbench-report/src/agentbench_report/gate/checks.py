@@ -161,7 +161,7 @@ def infrastructure(side: str, run: RunCounts, rules: GateRules) -> Check:
     share = missing / run.planned if run.planned else 1.0
     why = (
         f"Planned attempts of the {side} without a score: {missing} of {run.planned} ({percent(share)}). "
-        f"At most {percent(most)} is accepted."
+        f"At most {percent(most)} are accepted."
     )
     return _bound(f"infrastructure_{side}", share <= most, share, most, why)
 
@@ -190,7 +190,7 @@ def working(side: str, run: RunCounts, rules: GateRules) -> Iterator[Check]:
     unknown = f", {missing} without a score" if missing else ""
     why = (
         f"{errors} of {planned} attempts of the {side} ended with AGENT_ERROR ({percent(errors / planned)}){unknown}. "
-        f"At most {percent(most)} is accepted."
+        f"At most {percent(most)} are accepted."
     )
     status = _status(side, certain=(errors + missing) / planned <= most, possible=errors / planned <= most)
     yield _check(f"agent_errors_{side}", status, errors / planned, most, why)
