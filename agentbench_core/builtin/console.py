@@ -90,7 +90,7 @@ def _model(run: RunView, records: Sequence[AttemptRecord]) -> list[str]:
 
 
 def _rates(counted: Sequence[AttemptRecord], scored: Sequence[AttemptRecord], excluded: Mapping[str, str]) -> list[str]:
-    """The headline figure for other sets of attempts: with quarantined tasks, and without suspected attempts."""
+    """The headline figure for other sets of attempts: with quarantined tasks, and without suspect attempts."""
     lines = []
     if excluded:
         them = f"{len(excluded)} quarantined task{'s' if len(excluded) > 1 else ''}"
@@ -99,7 +99,7 @@ def _rates(counted: Sequence[AttemptRecord], scored: Sequence[AttemptRecord], ex
     clean = [record for record in counted if not _suspected(record)]
     if len(clean) < len(counted):
         plural = "s" if len(counted) - len(clean) > 1 else ""
-        lines.append(f"excluding {len(counted) - len(clean)} suspected attempt{plural}: {_rate(clean)}{_share(clean)}")
+        lines.append(f"excluding {len(counted) - len(clean)} suspect attempt{plural}: {_rate(clean)}{_share(clean)}")
     return lines
 
 

@@ -31,7 +31,7 @@ _VARIABLE = "_AGENTBENCH_COMPLETE"
 @click.argument("shell", type=click.Choice(sorted(_INTO)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print a script for SHELL that completes commands, flags, and names of components, suites and variants."""
+    """Print a shell completion script for commands, flags, and names of components, suites and variants."""
     kind = get_completion_class(shell)
     assert kind is not None, "click supports all offered shells"
     for name in ("agentbench", "ab"):

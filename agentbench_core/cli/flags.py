@@ -61,7 +61,7 @@ set_flag = click.option(
     "assignments",
     metavar="KEY=VALUE",
     multiple=True,
-    help="Set any setting, such as limits.max_steps=10; `agentbench config show` lists all. Repeatable.",
+    help="Set any setting, such as limits.max_steps=10; `agentbench config show` lists them. Repeatable.",
 )  #: adds `--set KEY=VALUE` as `assignments`
 _workers_flag = click.option("--workers", type=int, help="Number of attempts to run in parallel. [default: 2]")
 task_flag = click.option(
@@ -133,12 +133,12 @@ variant_flags = _all_of(
         "--llm",
         metavar="NAME",
         shell_complete=names_of("llm"),
-        help="Model provider. [default: the only one installed]",
+        help="Model provider. [default: the installed provider, if there is only one]",
     ),
     click.option(
         "--model",
         metavar="NAME",
-        help="Model name used by the provider, or a preset from configs/models.yaml. [default: the default preset]",
+        help="Model name used by the provider, or a preset in configs/models.yaml. [default: its `default`]",
     ),
     click.option("--temperature", type=float, help="Sampling temperature. [default: the provider's default]"),
     click.option("--max-steps", type=int, help="Maximum number of tool calls per attempt. [default: the task's limit]"),

@@ -58,7 +58,7 @@ class AttemptContext:
 
     instruction: str  #: the task's description, with the failing command and its output
     failure_output: str
-    """The output of the failing command on the public tree."""
+    """The output of the failing command on the unmodified repository."""
     failing_command: str  #: shell command that fails before the fix
     tools: Toolbox  #: the available tools
     budget: Budget  #: limits on steps, tokens and money, used up by tools and the model

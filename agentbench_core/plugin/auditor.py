@@ -30,7 +30,7 @@ class Audit:
     instruction: str
     """The instruction for agents."""
     failure_output: str
-    """The whole output of the failing command on the public tree; agents also receive it."""
+    """The whole output of the failing command on the unmodified repository; agents also receive it."""
     tree: Path
     """The public files, without hidden tests: the prepared tree of an attempt, or the repository's tree for a task.
 

@@ -126,7 +126,7 @@ class SandboxProvider(Protocol):
         """
 
     def sweep(self) -> Sequence[str]:
-        """Remove leftovers of dead runs, and return their descriptions."""
+        """Remove leftovers from dead runs, and return their descriptions."""
 
     def close(self) -> None:
         """Release all resources. Idempotent."""

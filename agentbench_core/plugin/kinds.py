@@ -88,9 +88,9 @@ KINDS: Mapping[str, Kind] = _by_name(
             method="solve",
             capabilities={
                 "needs_llm": "receives a metered model",
-                "needs_oracle": "receives the reference solution as a script; its records are labelled `oracle`",
+                "needs_oracle": "receives the reference solution as a script; its records are labeled `oracle`",
                 "adversary": "adversarial agent for `tasks attack`: receives paths of hidden tests; must not pass any "
-                "task; its records are labelled `adversary`",
+                "task; its records are labeled `adversary`",
             },
             setting="one",
             usage="--agent NAME",

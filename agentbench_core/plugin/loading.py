@@ -31,7 +31,7 @@ Trace = Callable[[str], None]
 
 @attrs.frozen(kw_only=True)
 class Loaded:
-    """The registrations of a plugin, and notes about deprecated behaviour."""
+    """The registrations of a plugin, and notes about deprecated behavior."""
 
     components: tuple[Component, ...]
     notes: tuple[str, ...]

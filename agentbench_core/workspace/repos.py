@@ -193,7 +193,7 @@ def _has(git: Git, commit: str, deadline: Deadline) -> bool:
 
 
 def _sweep(git_dir: Path) -> None:
-    """Remove leftovers of a git process that was killed. We hold the lock, so no other process is fetching."""
+    """Remove leftovers from a git process that was killed. We hold the lock, so no other process is fetching."""
     for leftover in (*git_dir.rglob("*.lock"), *git_dir.glob("objects/pack/tmp_*")):
         leftover.unlink(missing_ok=True)
 

@@ -468,7 +468,7 @@ def test_containers_of_a_killed_harness_stop_at_once_and_the_next_start_removes_
         assert verdicts() == dict.fromkeys(("asleep", "setup"), PASSED), done.stderr
         assert set(engine.has()) == mine
         assert set(temporary()) == scratch
-        said = [line for line in done.stderr.splitlines() if "removed leftovers of a dead run" in line]
+        said = [line for line in done.stderr.splitlines() if "removed leftovers from a dead run" in line]
         assert [sum(f": {kind} " in line for line in said) for kind in ("container", "network")] == [2, 1], done.stderr
         assert sandbox.exec("echo alive", deadline=Deadline(10)).stdout.text == "alive\n"
     assert engine.has() == []

@@ -93,7 +93,7 @@ def test_the_page_holds(name: str, tmp_path: Path, author: CleanEnvironment, cac
 
 
 def variables(tmp_path: Path) -> dict[str, Any]:
-    """Use separate temporary files, so that leftovers of other runs are not reported."""
+    """Use separate temporary files, so that leftovers from other runs are not reported."""
     place = tmp_path / "tmp"
     place.mkdir()
     return {"TMPDIR": str(place)}

@@ -235,7 +235,7 @@ def _safe_text(how: Callable[[object], str], value: object) -> str:
 
 
 def baseline_output(baseline: Baseline) -> str:
-    """The output of the failing command on the public tree, as shown to the agent."""
+    """The output of the failing command on the unmodified repository, as shown to the agent."""
     public = baseline.public
     timeout_note = f"\n[it ran out of time after {public.duration_sec:.0f} s]\n" if public.timed_out else ""
     return public.stdout.text + public.stderr.text + timeout_note

@@ -26,7 +26,7 @@ _LISTED = 20  # maximum skipped files listed by name
 
 @attrs.frozen(kw_only=True)
 class FrozenChange:
-    """The change made in an attempt. Part of it is scored; the rest, except tool caches, is excluded and labelled."""
+    """The change made in an attempt. Part of it is scored; the rest, except tool caches, is excluded and labeled."""
 
     included: tuple[Change, ...]  #: what is scored
     excluded: tuple[str, ...]  #: paths of everything else
@@ -39,7 +39,7 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
 
     Tool caches are ignored. Links, protected files (including hidden tests), and files that the task does not allow
     the agent to edit are excluded. If ``editable_globs`` contains the exact path of a protected file, its change is
-    included and labelled. A workspace that cannot be frozen (removed, unreadable, too large) is the agent's fault and
+    included and labeled. A workspace that cannot be frozen (removed, unreadable, too large) is the agent's fault and
     counts as no change.
     """
     try:

@@ -289,7 +289,7 @@ def open_preparations(
         specs = [task.spec.environment_spec() for task in tasks]
         run_preflight(sandbox.component, lambda: provider.preflight(specs), seconds=variant.settings.run.preflight_sec)
         for leftover in (*Scratch.sweep("run"), *provider.sweep()):
-            note(f"removed leftovers of a dead run: {leftover}")
+            note(f"removed leftovers from a dead run: {leftover}")
         scratch = Scratch("run")
         stack.callback(_close, scratch, note)
         yield PreparedTasks(provider, scratch, stop)

@@ -1,4 +1,4 @@
-"""Quarantined tasks and suspected attempts are reported, whether the headline includes them or not."""
+"""Quarantined tasks and suspect attempts are reported, whether the headline includes them or not."""
 
 from __future__ import annotations
 
@@ -136,8 +136,8 @@ def test_the_headline_is_told_without_suspected_attempts(tmp_path: Path, label: 
     run = make(tmp_path / "run", {"a": True, "b": True, "c": False, "d": True}, ("d",), labelled(a=label, d=label))
     text = output("summary", "--run", run)
     assert "**Pass rate 66.7%** (2 of 3 scored attempts)" in text
-    said = "Excluding 1 suspected attempt: 50.0% (1 of 2 scored attempts), 95% CI 9.5% to 90.5% (Wilson)."
-    assert f"{said} Tasks with suspected attempts: a." in text
+    said = "Excluding 1 suspect attempt: 50.0% (1 of 2 scored attempts), 95% CI 9.5% to 90.5% (Wilson)."
+    assert f"{said} Tasks with suspect attempts: a." in text
     found = numbers("summary", "--run", run)
     assert (found["suspected"], found["without_suspected"]["attempts"]) == (["a"], 1)
     assert found["labels"] == {label: 2}
@@ -157,7 +157,7 @@ def test_what_is_convicted_or_weak_is_no_suspicion(tmp_path: Path) -> None:
 
 def test_all_suspected(tmp_path: Path) -> None:
     run = make(tmp_path / "run", {"a": True}, record=labelled(a="leak_suspected"))
-    said = "Excluding 1 suspected attempt: no pass rate (no scored attempts). Tasks with suspected attempts: a."
+    said = "Excluding 1 suspect attempt: no pass rate (no scored attempts). Tasks with suspect attempts: a."
     assert said in output("summary", "--run", run)
 
 
@@ -221,7 +221,7 @@ def test_a_quarantined_task_of_one_run_forbids_no_comparison(tmp_path: Path) -> 
 
 
 def test_a_verdict_that_rests_on_suspected_attempts_says_so(tmp_path: Path) -> None:
-    """B gains eight tasks, all by suspected attempts."""
+    """B gains eight tasks, all by suspect attempts."""
     make(tmp_path / "a", {f"t{n:02}": n >= 8 for n in range(20)})
     suspects = labelled(**dict.fromkeys(EIGHT, "tamper_suspected"))
     make(tmp_path / "b", many(20, 0), record=suspects)
@@ -234,7 +234,7 @@ def test_a_verdict_that_rests_on_suspected_attempts_says_so(tmp_path: Path) -> N
         "8 attempts are suspected of tampering or leaks. Excluding them, the difference is +0.0 pp (p = 1.0000) and "
         "the result would be inconclusive." in text
     )
-    assert re.search(r"\| excluding suspected attempts \| +12 \|", text)
+    assert re.search(r"\| excluding suspect attempts \| +12 \|", text)
 
 
 def test_repeats_lose_only_their_suspected_attempts(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_labels_count_on_quarantined_tasks(tmp_path: Path) -> None:
     assert "label_under_pressure" not in found["status"]
     assert "B has attempts that timed out while the machine was overloaded" in found["page"]
     assert found["without_suspected"]["tasks"] == 11
-    assert re.search(r"\| excluding suspected attempts \| +11 \|", found["page"])
+    assert re.search(r"\| excluding suspect attempts \| +11 \|", found["page"])
 
 
 # --- the page ----------------------------------------------------------------------------------------------------

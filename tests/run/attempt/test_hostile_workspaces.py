@@ -454,7 +454,7 @@ def test_a_workspace_that_cannot_be_removed(
     again = agentbench("run", "--suite", "mini", "--agent", "scripted")
     assert again.code == 0
     for path in left:
-        assert f"removed leftovers of a dead run: {path}" in again.err
+        assert f"removed leftovers from a dead run: {path}" in again.err
     assert list(temporary.iterdir()) == []
 
 

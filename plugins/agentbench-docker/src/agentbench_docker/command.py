@@ -99,7 +99,7 @@ def list_(as_json: bool) -> None:
 @click.option("--all", "remove_all", is_flag=True, help="Remove all environments that are not in use.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 def prune(older_than: float | None, max_size: float | None, remove_all: bool, dry_run: bool) -> None:
-    """Remove prepared environments and leftovers of crashed runs.
+    """Remove prepared environments and leftovers from crashed runs.
 
     Without options, removes environments unused for 30 days. Environments in use are never removed.
     """

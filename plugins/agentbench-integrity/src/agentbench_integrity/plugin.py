@@ -42,7 +42,7 @@ def agentbench_register_agents(register: Register[Agent]) -> None:
 def agentbench_register_commands(register: RegisterCommand) -> None:
     """The command that runs the adversarial agents."""
     target = "agentbench_integrity.attack.command:attack_tasks"
-    register("tasks attack", target, summary="Try to pass tasks with adversarial agents, without solving them.")
+    register("tasks attack", target, summary="Run adversarial agents that try to pass tasks without solving them.")
 
 
 def tests(options: NoOptions) -> Scorer:

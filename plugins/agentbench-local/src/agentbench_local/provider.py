@@ -64,7 +64,7 @@ class LocalProvider:
             # The other thread was stopped, which does not mean that this preparation would fail.
 
     def sweep(self) -> Sequence[str]:
-        """Remove leftovers of crashed runs, and return their directories."""
+        """Remove leftovers from crashed runs, and return their directories."""
         return self._launcher.sweep()
 
     def close(self) -> None:

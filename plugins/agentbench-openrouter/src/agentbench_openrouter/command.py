@@ -31,7 +31,7 @@ def _server_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group()
 def openrouter() -> None:
-    """Query OpenRouter, or any OpenAI-compatible server, for its models and your key."""
+    """Show the models and your key's limits on OpenRouter or any OpenAI-compatible server."""
 
 
 @openrouter.command()

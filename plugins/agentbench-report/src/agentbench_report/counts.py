@@ -70,7 +70,7 @@ class TaskCounts:
     suspected: int = 0
     """The number of scored attempts suspected of tampering or of leaked information."""
     suspected_passed: int = 0
-    """The number of suspected attempts that passed."""
+    """The number of suspect attempts that passed."""
 
     @property
     def planned(self) -> int:
@@ -103,7 +103,7 @@ class TaskCounts:
         return 0 < self.scored + self.unscored == self.reasons.get(INVALID, 0)
 
     def cleared(self) -> TaskCounts:
-        """The same counts with suspected attempts treated as unscored."""
+        """The same counts with suspect attempts treated as unscored."""
         return attrs.evolve(
             self,
             passed=self.passed - self.suspected_passed,
@@ -148,7 +148,7 @@ class RunCounts:
 
     @property
     def cleared(self) -> RunCounts:
-        """The run with suspected attempts treated as unscored."""
+        """The run with suspect attempts treated as unscored."""
         return attrs.evolve(self, tasks=tuple(task.cleared() for task in self.tasks))
 
     @cached_property

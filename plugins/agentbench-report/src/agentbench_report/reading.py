@@ -11,10 +11,10 @@ from agentbench_report.counts import Limits, RunCounts, Sandbox, TaskCounts, sum
 TAMPERED = "TAMPERED"
 TAMPER_CONFIRMED = "tamper_confirmed"
 SUSPICIONS = frozenset({"tamper_suspected", "leak_suspected"})
-"""Labels of suspected attempts. Headline rates are also given without these attempts. Confirmed tampering is not among
+"""Labels of suspect attempts. Headline rates are also given without these attempts. Confirmed tampering is not among
 them, since it already counts as a failure, nor is a weak verdict, which is a property of the task's commands."""
 INTEGRITY = SUSPICIONS | {TAMPER_CONFIRMED}
-"""Labels that a task retains even if the labelled attempt was retried."""
+"""Labels that a task retains even if the labeled attempt was retried."""
 
 
 def read(directory: Path) -> RunCounts:

@@ -121,7 +121,7 @@ class RunSummary:
     suspected: tuple[str, ...]
     """Counted tasks with attempts suspected of tampering or of leaked information."""
     without_suspected: AlternativeRate | None
-    """The rate excluding suspected attempts; ``None`` if there are none."""
+    """The rate excluding suspect attempts; ``None`` if there are none."""
     pass_rate_if_missing_fail: float | None
     """The pass rate over all planned attempts, counting each attempt without a score as a failure."""
     pass_rate_if_missing_pass: float | None

@@ -86,7 +86,7 @@ def _basis(rate: RunSummary | AlternativeRate, tasks: int) -> str:
 
 
 def _alternatives(summary: RunSummary) -> list[str]:
-    """The headline rate including quarantined tasks, and excluding suspected attempts."""
+    """The headline rate including quarantined tasks, and excluding suspect attempts."""
     parts = []
     if summary.with_quarantined is not None:
         quarantined = {task.task_id: task.quarantined for task in summary.tasks if task.quarantined}
@@ -103,8 +103,8 @@ def _alternatives(summary: RunSummary) -> list[str]:
     if without is not None:
         tasks = sum(task.scored > task.suspected and not task.quarantined for task in summary.tasks)
         parts.append(
-            f"Excluding {without.attempts} suspected attempt{'s' if without.attempts > 1 else ''}: "
-            f"{_rate(without, tasks)}. Tasks with suspected attempts: {_names(summary.suspected)}."
+            f"Excluding {without.attempts} suspect attempt{'s' if without.attempts > 1 else ''}: "
+            f"{_rate(without, tasks)}. Tasks with suspect attempts: {_names(summary.suspected)}."
         )
     return parts
 

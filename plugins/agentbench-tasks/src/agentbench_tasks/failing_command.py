@@ -20,7 +20,7 @@ _LONGEST = 4 << 20  # maximum bytes of a file that are searched for tests
 
 
 def notes_on(task: Task, public: Tree) -> tuple[Note, ...]:
-    """A note if the failing command names hidden tests that are not in the public tree."""
+    """A note if the failing command names hidden tests that are not in the repository."""
     hidden = {path: file.data for path, file in zip(hidden_paths(task), task.hidden, strict=True)}
     absent = list(dict.fromkeys(_absent(task, hidden, public))) if hidden else []
     if not absent:

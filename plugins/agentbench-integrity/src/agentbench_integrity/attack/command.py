@@ -53,7 +53,11 @@ _PLAIN = "plain"
     shell_complete=names_of("agent", adversaries=True),
     help="Only use matching adversarial agents, and the controls. Repeatable.",
 )
-@click.option("--sample", type=click.IntRange(min=1), help="Number of tasks per agent, and of agents per task.")
+@click.option(
+    "--sample",
+    type=click.IntRange(min=1),
+    help="Minimum number of tasks per agent, and of agents per task. [default: all]",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
 @click.option("--contrast", is_flag=True, help="Also score with the `plain` scorer, for comparison.")
 @click.option("--workers", type=int, help="Number of trials to run in parallel. [default: 2]")
@@ -81,13 +85,13 @@ def attack_tasks(
     form: Literal["text", "md"],
     **typed: Any,
 ) -> int:
-    """Try to pass tasks with adversarial agents, without solving them.
+    """Run adversarial agents that try to pass tasks without solving them.
 
     \b
     agentbench tasks attack --suite custom-dev --sandbox docker --sample 5
 
     Each agent is run and scored like any other, and knows the paths of the hidden tests. A task that one of them
-    passes is forgeable. A task is robust if no adversary passes or fails to run, and the controls end as expected:
+    passes is forgeable. A task is robust if every adversary runs without passing, and the controls end as expected:
     scripted passes, idle fails. Exit code: 1 unless every task is robust.
     """
     variant = variant_for_tasks(app, typed, "attack")

@@ -36,7 +36,7 @@ class KnownToAgent:
     """An agent's knowledge at the start, and facts about its tools.
 
     ``effects`` maps tool names to effects, and ``names`` are the project's names. ``has`` tests whether the
-    public tree has a file or directory at a path, and ``public`` returns which of some lines it contains.
+    repository has a file or directory at a path, and ``public`` returns which of some lines it contains.
     """
 
     instruction: str

@@ -33,7 +33,7 @@ class TestsScorer:
     """Run the passing command. If the task lists tests, each of them must run exactly once and pass.
 
     A pytest command runs with canaries and blinded hidden tests, and the expected values stay on the host. Any other
-    command is scored by its exit code alone and the verdict is labelled ``weak_verdict``.
+    command is scored by its exit code alone and the verdict is labeled ``weak_verdict``.
     """
 
     options: NoOptions

@@ -42,7 +42,7 @@ def gate(
     inconclusive_ok: bool,
     **flags: bool,
 ) -> None:
-    """Decide whether a candidate may replace a baseline: the data must show that it is worse by less than a margin.
+    """Decide whether a candidate may replace a baseline: the data must show that it is not worse by more than a margin.
 
     Exit codes: 0 pass; 1 fail, or inconclusive unless that is accepted by --inconclusive-ok or the gate file; 2
     refused, without a verdict. With --plan: 0 if a candidate as good as the baseline would pass, otherwise 1.

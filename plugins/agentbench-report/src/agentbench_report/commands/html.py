@@ -18,7 +18,7 @@ from agentbench_report.commands.options import RUN_DIRECTORY
     help="Output file. [default: report.html in the run directory]",
 )
 def html(directory: Path, other: Path | None, out: Path | None) -> None:
-    """Write a self-contained HTML report of a run that works offline."""
+    """Write an HTML report of a run: a single file that works offline."""
     from agentbench_core import open_run
     from agentbench_report.html.page import NAME, write
 

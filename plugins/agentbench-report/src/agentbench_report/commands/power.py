@@ -40,7 +40,11 @@ _MAX = 100_000
     type=click.FloatRange(1e-6, 0.5, max_open=True),
     help="Two-sided significance level.",
 )
-@click.option("--tasks", type=click.IntRange(1, _MAX), help="Number of available tasks. [default: as in the pilot]")
+@click.option(
+    "--tasks",
+    type=click.IntRange(1, _MAX),
+    help="Number of tasks that you have. [default: number of tasks in the pilot]",
+)
 @click.option(
     "--repeats", default=1, show_default=True, type=click.IntRange(1, _MAX), help="Attempts per task in each run."
 )

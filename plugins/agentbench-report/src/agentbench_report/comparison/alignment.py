@@ -60,7 +60,7 @@ class TaskPair:
         return self.a.suspected + self.b.suspected
 
     def cleared(self) -> TaskPair:
-        """The same pair with suspected attempts treated as unscored."""
+        """The same pair with suspect attempts treated as unscored."""
         return attrs.evolve(self, a=self.a.cleared(), b=self.b.cleared())
 
     @property
@@ -120,7 +120,7 @@ class Alignment:
         return attrs.evolve(self, pairs=(*self.pairs, *self.quarantined), quarantined=())
 
     def without_suspected(self) -> Alignment:
-        """The same alignment with suspected attempts treated as unscored."""
+        """The same alignment with suspect attempts treated as unscored."""
         return attrs.evolve(self, pairs=tuple(pair.cleared() for pair in self.pairs))
 
     @property

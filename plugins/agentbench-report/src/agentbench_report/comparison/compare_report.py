@@ -22,7 +22,7 @@ class BaselineComparison:
     about_missing: str
     """How missing attempts could change the result, with adjusted p-values; empty if none are missing."""
     about_aside: str
-    """How quarantined tasks and suspected attempts could change the result; empty without any."""
+    """How quarantined tasks and suspect attempts could change the result; empty without any."""
     estimate: Estimate
     worst: Estimate | None
     """The estimate if missing attempts failed in this run and passed in the baseline; ``None`` if none are missing."""
@@ -30,7 +30,7 @@ class BaselineComparison:
     with_quarantined: Estimate | None
     """The estimate including the quarantined tasks that all runs have; ``None`` without any."""
     without_suspected: Estimate | None
-    """The estimate with suspected attempts treated as unscored; ``None`` without any."""
+    """The estimate with suspect attempts treated as unscored; ``None`` without any."""
     suspected: int
     """The number of scored attempts in both runs suspected of tampering or of leaked information."""
     p_holm: float

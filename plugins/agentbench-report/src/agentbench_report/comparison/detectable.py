@@ -36,7 +36,7 @@ class DetectableEffect:
     nonzero: int
     """The number of tasks on which the runs differ: discordant pairs, or differences other than 0."""
     least_nonzero: int
-    """The fewest differing tasks, all in the same direction, for which the deciding test can be significant."""
+    """The fewest differing tasks, all in the same direction, that make the verdict's test significant."""
 
 
 def detectable(main: Estimate, differences: Sequence[float], question: Question) -> DetectableEffect:

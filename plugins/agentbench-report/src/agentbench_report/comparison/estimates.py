@@ -141,7 +141,7 @@ def bounds(aligned: Alignment, question: Question) -> tuple[Estimate, Estimate] 
 
 
 def alternatives(aligned: Alignment, question: Question) -> tuple[Estimate | None, Estimate | None]:
-    """Estimates including quarantined tasks and excluding suspected attempts; ``None`` if there are none.
+    """Estimates including quarantined tasks and excluding suspect attempts; ``None`` if there are none.
 
     The bootstrap is omitted, as in :func:`bounds`.
     """

@@ -115,7 +115,7 @@ class PairedReport:
 
     verdict: Verdict
     headline: str
-    """The verdict in words, and how missing or suspected attempts and quarantined tasks could change it."""
+    """The verdict in words, and how missing or suspect attempts and quarantined tasks could change it."""
     robust: bool
     """Whether the verdict is the same in the worst and the best case."""
     same_variant: bool
@@ -154,7 +154,7 @@ class PairedReport:
     with_quarantined: Estimate | None
     """The estimate including the quarantined tasks that both runs have; ``None`` without any."""
     without_suspected: Estimate | None
-    """The estimate with suspected attempts treated as unscored; ``None`` without any."""
+    """The estimate with suspect attempts treated as unscored; ``None`` without any."""
     detectable: DetectableEffect
     reasons: tuple[ReasonShift, ...]
     moves: tuple[Move, ...]

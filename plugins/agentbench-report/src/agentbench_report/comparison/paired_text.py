@@ -17,7 +17,7 @@ MAX_DIFF_TASKS = 20
 """The maximum number of tasks whose diffs are printed."""
 
 _CASES = {"left_out": "complete pairs only", "worst": "worst case for B", "best": "best case for B"}
-_WITH_QUARANTINED, _WITHOUT_SUSPECTED = "including quarantined tasks", "excluding suspected attempts"
+_WITH_QUARANTINED, _WITHOUT_SUSPECTED = "including quarantined tasks", "excluding suspect attempts"
 
 ReadDiff = Callable[[str, str, int], str]
 """Returns the text of a diff, given the side (``A`` or ``B``), the task id in that run, and the repeat."""

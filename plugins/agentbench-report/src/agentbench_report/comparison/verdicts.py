@@ -71,7 +71,7 @@ def about_excluded(
     excluding: Alternative | None,
     subject: str = "B",
 ) -> str:
-    """How quarantined tasks and suspected attempts could change the result for ``subject``; empty without any."""
+    """How quarantined tasks and suspect attempts could change the result for ``subject``; empty without any."""
     sentences = []
     if quarantined:
         several = quarantined > 1

@@ -89,7 +89,7 @@ class GateReport:
     with_quarantined: Comparison | None
     """``complete`` including the quarantined tasks that both runs have; ``None`` if there are none."""
     without_suspected: Comparison | None
-    """``complete`` with suspected attempts treated as unscored; ``None`` if there are none."""
+    """``complete`` with suspect attempts treated as unscored; ``None`` if there are none."""
     regressed: tuple[Moved, ...]
     improved: tuple[Moved, ...]
     incomplete: tuple[str, ...]

@@ -87,7 +87,7 @@ def _comparisons(report: GateReport) -> Iterator[str]:
         comparisons.append(("worst case", report.worst_case))
     others = (
         ("including quarantined tasks", report.with_quarantined),
-        ("excluding suspected attempts", report.without_suspected),
+        ("excluding suspect attempts", report.without_suspected),
     )
     comparisons += [(name, comparison) for name, comparison in others if comparison is not None]
     header: tuple[str, ...] = ("over", "tasks", "difference", "interval", "p")

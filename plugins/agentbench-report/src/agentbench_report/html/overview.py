@@ -92,7 +92,7 @@ def _errors(number: int) -> str:
 
 
 def _alternatives(summary: RunSummary) -> Iterator[str]:
-    """The pass rate including quarantined tasks, and excluding suspected attempts."""
+    """The pass rate including quarantined tasks, and excluding suspect attempts."""
     if summary.with_quarantined is not None:
         names = ", ".join(f"{task.task_id} ({task.quarantined})" for task in summary.tasks if task.quarantined)
         quarantined, tasks = count(len(summary.quarantined)), count(len(summary.tasks))

@@ -94,7 +94,7 @@ def bars(
     unit: str,
     colours: Sequence[str | Sequence[str]] = (A, B),
 ) -> Markup:
-    """Horizontal bars, one per group and series, each labelled with its value.
+    """Horizontal bars, one per group and series, each labeled with its value.
 
     Args:
         name: a unique name, which makes the ids in the SVG unique.

@@ -1,4 +1,4 @@
-"""Check a plugin without running it on a task; the conformance classes check behaviour."""
+"""Check a plugin without running it on a task; the conformance classes check behavior."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class ProviderChecks(Hooks):
         stage.provider.preflight([stage.spec(), stage.spec("true")])
 
     def test_sweep_leaves_what_lives(self, stage: Stage) -> None:
-        """``sweep`` removes only leftovers of dead runs, and nothing that belongs to a live provider."""
+        """``sweep`` removes only leftovers from dead runs, and nothing that belongs to a live provider."""
         with stage.start() as started, pulse(started.workspace, self.patience) as beat, stage.another() as other:
             started.run(f"({beat.script}) </dev/null >/dev/null 2>&1 &")
             for provider in (stage.provider, other.provider):
