@@ -138,7 +138,7 @@ variant_flags = _all_of(
     click.option(
         "--model",
         metavar="NAME",
-        help="Model name used by the provider, or a preset in configs/models.yaml. [default: its `default`]",
+        help="Model name used by the provider, or a preset from configs/models.yaml. [default: the `default` preset]",
     ),
     click.option("--temperature", type=float, help="Sampling temperature. [default: the provider's default]"),
     click.option("--max-steps", type=int, help="Maximum number of tool calls per attempt. [default: the task's limit]"),
