@@ -44,7 +44,7 @@ demo: $(READY)
 	@$(BIN)/agentbench run --suite custom-dev --agent scripted --sandbox local
 	@echo "next, an agent that needs no key, in a few minutes: $(BIN)/agentbench run --suite custom-dev --agent baseline --llm mechanic"
 
-JOBS := 3
+JOBS := 4
 TESTS :=
 test: $(READY)
 	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --times $(TESTS)

@@ -90,12 +90,18 @@ class Supervisor:
         """Start the command, and return when none of its processes is left."""
         try:
             order = self.receive()
+            may_start, start = os.pipe()
             self.main = os.fork()
             if self.main == 0:
-                execute(order, *self.writers)
-            for descriptor in self.writers:
+                os.close(start)
+                if os.read(may_start, 1):
+                    execute(order, *self.writers)
+                os._exit(1)
+            for descriptor in (may_start, *self.writers):
                 os.close(descriptor)
             self.control.sendall(b"started %d %d\n" % (os.getpid(), self.main))
+            os.write(start, b"!")  # only now, because the command may kill this process
+            os.close(start)
             self.watch()
         finally:
             self.kill_all()
