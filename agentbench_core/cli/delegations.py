@@ -11,7 +11,7 @@ import attrs
 from agentbench_core.values.events import Delegation, EventEntry, LLMRequest, LLMResponse, ToolCallStarted
 
 _LINES = 200
-"""Maximum number of agents drawn, since agents can write any number of these events."""
+"""Maximum number of agents drawn, since an agent can cause any number of delegations."""
 _NAME = 80  # maximum characters of a name
 
 

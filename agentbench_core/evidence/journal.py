@@ -91,7 +91,7 @@ def raw_lines(path: Path, *, containing: bytes = b"\n") -> Iterator[tuple[str, b
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
-    """The file in pieces that end at line ends. Bytes after the last newline are incomplete or being written."""
+    """The file in pieces that end at line ends. Omits an incomplete last line."""
     parts: list[bytes] = []
     with path.open("rb") as file:
         while block := file.read(_BLOCK):

@@ -63,7 +63,10 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module | None:
-        """The syntax tree, only of complete statements if the file is truncated; ``None`` if it cannot be parsed."""
+        """The syntax tree; ``None`` if it cannot be parsed.
+
+        If lines are missing, it contains only the complete statements before the first missing line.
+        """
         beginning = []
         for number in range(1, self.total + 1):
             if number not in self.lines:

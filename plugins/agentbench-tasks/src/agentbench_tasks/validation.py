@@ -166,7 +166,7 @@ def validate(
         watcher: receives each check.
         times: number of checks per task.
         workers: number of tasks to check in parallel.
-        per_test: also report the result of each test if no tests are expected.
+        per_test: report the result of each test even if the task lists no expected tests.
         strict: whether a note makes a task invalid.
 
     Raises:

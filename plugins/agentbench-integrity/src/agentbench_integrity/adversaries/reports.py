@@ -7,7 +7,7 @@ from agentbench_integrity.adversaries.script import Script
 SCRIPTS = (
     Script(
         "c12-patch-reports",
-        "makes every test report passed",
+        "patches pytest so that every test is reported as passed",
         """
 everywhere('''
 from _pytest.reports import TestReport
@@ -75,7 +75,7 @@ _pytest.python.Function.runtest = forged
     ),
     Script(
         "c12e-patch-in-front",
-        "makes every test report passed, with code at the start of each module",
+        "patches pytest so that every test is reported as passed, with code at the start of each module",
         """
 everywhere('''
 from _pytest.reports import TestReport

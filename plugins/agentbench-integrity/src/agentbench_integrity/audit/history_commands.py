@@ -23,7 +23,7 @@ _INSIDE = (".git/objects", ".git/logs", ".git/packed-refs", ".git/ORIG_HEAD")
 _LATER = ("HEAD@{", "ORIG_HEAD", "FETCH_HEAD", "origin/", "upstream/")
 _LEFT_OUT = frozenset({"-path", "-wholename", "-ipath", "-not", "!", "--exclude", "--exclude-dir", "--ignore"})
 _OF_FILES = frozenset({"add", "commit", "rm", "mv", "ls-files", "status"})
-"""Git arguments that name files, not revisions."""
+"""Git subcommands whose arguments name files, not revisions."""
 _SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack"})
 """After these words, a command name is only searched for, not run."""
 _HERE = re.compile(r"://(?:localhost|127\.|0\.0\.0\.0|\[::1\])")

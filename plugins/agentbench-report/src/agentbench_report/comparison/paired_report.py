@@ -136,7 +136,7 @@ class PairedReport:
     complete_pairs: int
     """The number of pairs with a score on both sides."""
     incomplete: tuple[str, ...]
-    """Tasks of both runs with an attempt without a score."""
+    """Tasks in both runs that have an attempt without a score in either run."""
     invalid: tuple[str, ...]
     """Tasks that all attempts of both runs found invalid. They are not counted."""
     quarantined: tuple[QuarantinedTask, ...]

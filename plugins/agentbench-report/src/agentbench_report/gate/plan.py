@@ -15,8 +15,8 @@ from agentbench_report.gate.text import VERDICTS
 from agentbench_report.text import markdown_table, plain
 
 Possible = Literal["yes", "better_only", "never"]
-"""``yes``: an equally good candidate passes. ``better_only``: of the two candidates, only the perfect one
-passes. ``never``: neither passes."""
+"""``yes``: a candidate as good as the baseline passes. ``better_only``: it does not pass, but a candidate that passes
+every attempt does. ``never``: not even that one passes."""
 
 _HEADINGS = {"yes": "can pass", "better_only": "only a better candidate can pass", "never": "can never pass"}
 

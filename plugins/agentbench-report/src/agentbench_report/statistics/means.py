@@ -148,8 +148,8 @@ def lost_and_gained(differences: Sequence[float]) -> tuple[float, float]:
 def unseen_bounds(mean: float, n: int, confidence: float) -> tuple[float, float]:
     """Bounds of the mean difference that allow for kinds of tasks not observed among the ``n`` tasks behind ``mean``.
 
-    The share of unobserved tasks is at most Wilson's bound for 0 of n, ``w = z² / (n + z²)``, and they may differ by -1
-    or 1: ``mean - w (1 + mean)`` to ``mean + w (1 - mean)``. For identical pairs with a mean of -1, 0 or 1 this is
+    Tasks of unobserved kinds make up at most Wilson's bound for 0 of n, ``w = z² / (n + z²)``, and may differ by -1 or
+    1: ``mean - w (1 + mean)`` to ``mean + w (1 - mean)``. If all pairs have the same difference (-1, 0 or 1), this is
     Tango's interval.
 
     Raises:

@@ -123,7 +123,7 @@ class Pulse:
         return self.beats() > before
 
     def has_died(self) -> bool:
-        """Whether the process has beaten, and then stopped."""
+        """Whether there was at least one beat, and none during the last ``SILENCE`` seconds."""
         before = self.beats()
         time.sleep(SILENCE)
         return 0 < before == self.beats()

@@ -35,7 +35,7 @@ from agentbench_testing.doubles.sample_program import FAILING_COMMAND
 from agentbench_testing.doubles.workbench import Workbench
 
 _STOPPED_AT = 6
-"""Maximum number of calls at which an agent is stopped, from the first."""
+"""The check stops an agent at its first call, in another attempt at its second, and so on up to this call."""
 _WINDOW = 12_000  # tokens
 _ANSWERS = 12
 """Number of responses that request very long output: together several context windows."""
