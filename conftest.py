@@ -126,13 +126,14 @@ _PROBLEM = pytest.StashKey[str]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests whose requirement is missing, and mix files that compute with files that wait."""
+    """Mark tests whose requirement is missing. In parallel runs, mix files that compute with files that wait."""
     for need, problem_of in _NEEDS.items():
         marked = [item for item in items if item.get_closest_marker(need)]
         problem = problem_of() if marked else ""
         for item in marked if problem else ():
             item.stash[_PROBLEM] = f"{need}: {problem}"
-    items[:] = _mixed(items)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items[:] = _mixed(items)
 
 
 def _mixed(items: Sequence[pytest.Item]) -> list[pytest.Item]:
