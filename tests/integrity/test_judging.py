@@ -132,11 +132,11 @@ def test_records_that_are_not_the_expected_ones(records: Any, words: str) -> Non
 
 
 def test_only_the_first_wrong_values_are_told() -> None:
-    """A hostile session may have many; three per test are shown."""
+    """A hostile session may have many; three per test are shown, and the others are counted."""
     many = attrs.evolve(EXPECTED, tests={TEST: tuple((1, number) for number in range(10))})
     page = judged(written(*lines(HONEST, records=[[1, -1]] * 10)), expectations=many).tests_json
     told = next(test for test in page["tests"] if test["id"] == TEST)
-    assert (len(told["differences"]), told["outcome"]) == (3, "failed")
+    assert (len(told["differences"]), told["more_differences"], told["outcome"]) == (3, 7, "failed")
 
 
 @pytest.mark.parametrize(

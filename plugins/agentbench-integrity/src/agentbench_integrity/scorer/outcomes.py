@@ -95,9 +95,9 @@ def _with_records(
         elif not holds(sites[site].operator, record[1], value):
             differences.append(ValueDifference(site=sites[site], expected=value, actual=record[1]))
     if result.outcome != "passed":
-        return attrs.evolve(result, differences=tuple(differences), more_differences=0)
+        return attrs.evolve(result, differences=tuple(differences), more_differences=more)
     if differences:
-        return attrs.evolve(result, outcome="failed", differences=tuple(differences), more_differences=0)
+        return attrs.evolve(result, outcome="failed", differences=tuple(differences), more_differences=more)
     if [record[0] for record in records] != [site for site, _ in expected]:
         message = f"{len(records)} of {len(expected)} assertions were reached, or they ran in a different order"
         return attrs.evolve(result, outcome="failed", message=message)
