@@ -54,7 +54,7 @@ class TaskFacts:
 
 @attrs.frozen(kw_only=True)
 class AttemptContext:
-    """The context of an agent. It never contains hidden tests, and the solution only for ``needs_oracle``."""
+    """The context of an agent. It never contains hidden tests; only a ``needs_oracle`` agent receives the solution."""
 
     instruction: str  #: the task's description, with the failing command and its output
     failure_output: str
@@ -69,9 +69,9 @@ class AttemptContext:
     llm: Model | None = None
     """The model, for agents with the ``needs_llm`` capability."""
     delegate: Callable[[SubAgentRequest], AttemptContext] = _no_sub_agent
-    """Record the delegation to a sub-agent, and return its context; its usage also counts here.
+    """Record the delegation to a sub-agent, and return the sub-agent's context; its usage also counts here.
 
-    A parent may catch BudgetExceeded for a sub-agent's share; its own ``budget.check()`` raises for any other budget.
+    A parent may catch a sub-agent's BudgetExceeded; ``budget.check()`` then raises if its own budget is used up.
     """
     script: tuple[ToolCall, ...] = ()
     """The reference solution as tool calls, for agents with the ``needs_oracle`` capability."""

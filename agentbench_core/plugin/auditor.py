@@ -51,7 +51,7 @@ class AttemptAudit(Audit):
     contents: Callable[[Sequence[Change]], Iterator[tuple[Change, bytes, bytes]]]
     """Yields each change with the file's contents before and after it; empty where the file does not exist."""
     directory: Path | None
-    """The attempt's files, as in a run directory; ``None`` for an attempt that is not recorded."""
+    """The directory of the attempt's files, as in a run directory; ``None`` for an attempt that is not recorded."""
 
 
 @attrs.frozen(kw_only=True)

@@ -151,7 +151,7 @@ class Workspace(Protocol):
         """Whether the owner may execute a regular file."""
 
     def files(self, root: str = "") -> Iterator[str]:
-        """Every regular file under ``root``, sorted; ``.git`` is excluded and links are not followed."""
+        """Every regular file under ``root``, or ``root`` itself, sorted. Skips ``.git``, and does not follow links."""
 
 
 class EventLog(Protocol):
@@ -215,10 +215,10 @@ class RunView(Protocol):
         """The last record of each (task, variant, repeat), in the order of the file."""
 
     def rows(self) -> Iterator[AttemptRow]:
-        """The same records, with only the fields that reports aggregate: much faster, with little memory."""
+        """The same records as :meth:`records`, with only the fields that reports aggregate: fast, with little memory."""
 
     def all_rows(self) -> Iterator[tuple[AttemptRow, bool]]:
-        """Every record in the same form, and whether it is a result: records of retried attempts are not."""
+        """Every record as a row, and whether it is a result: records of retried attempts are not."""
 
     def unverified_records(self) -> int:
         """Number of records that no event of the run confirms; they may have been edited."""
@@ -230,13 +230,13 @@ class RunView(Protocol):
         """Explanations of outcomes by attempt id."""
 
     def spent_usd(self) -> float:
-        """The maximum cost of model calls, including superseded attempts; unknown costs count as the worst case."""
+        """US dollars spent on model calls, also in superseded attempts; an unknown cost counts as its reservation."""
 
     def answers(self, task_id: str, repeat: int) -> Iterator[tuple[str, Request, Completion]]:
         """Each answered model call of the last attempt at a task, in order: agent, request, response."""
 
     def conversation(self, task_id: str, repeat: int) -> Iterator[ConversationEntry]:
-        """The same calls as recorded, each with only what was new in it."""
+        """The calls of :meth:`answers` as recorded, each with only what was new in it."""
 
     def tool_calls(self, task_id: str, repeat: int) -> Iterator[Mapping[str, Any]]:
         """Each tool call of the last attempt at a task, in order, as recorded: ``step``, ``call``, ``result``."""
@@ -275,7 +275,7 @@ class SetupRunner:
                 raise SetupError(f"the setup command {command!r} {how}\n{result.last_lines()}".rstrip())
 
     def captures(self, run: Callable[[str], ExecResult] | None = None) -> dict[str, str]:
-        """The output of the capture commands, as facts; failures are also recorded. ``run`` replaces the default."""
+        """The output of the capture commands, as facts; failures are also recorded. ``run`` replaces ``self.run``."""
         facts = {}
         for command in self.spec.setup.capture:
             result = self._logged(command, run or self.run)

@@ -95,7 +95,7 @@ def installed(kind: str, name: str, **options: Any) -> Any:
 
 
 def disabled_by_environment() -> frozenset[str]:
-    """Names in ``AGENTBENCH_DISABLE_PLUGINS``, separated by commas."""
+    """The plugin names in the comma-separated list ``AGENTBENCH_DISABLE_PLUGINS``."""
     names = os.environ.get("AGENTBENCH_DISABLE_PLUGINS", "").split(",")
     return frozenset(name.strip() for name in names if name.strip())
 
@@ -131,7 +131,7 @@ def _metadata_directories() -> Iterator[Path]:
 
 
 def _ours(directory: Path) -> Mapping[str, str]:
-    """The plugins of a distribution. A damaged line in the file does not affect other lines."""
+    """The values of a distribution's plugin entry points, by name. A damaged line does not affect other lines."""
     result, group = {}, ""
     for line in map(str.strip, _read(directory, "entry_points.txt").splitlines()):
         name, _, value = (part.strip() for part in line.partition("="))

@@ -31,7 +31,7 @@ Trace = Callable[[str], None]
 
 @attrs.frozen(kw_only=True)
 class Loaded:
-    """The registrations of a plugin, and notes about deprecated behavior."""
+    """The registrations of a plugin, and notes about its minor problems: output while loading, deprecated hooks."""
 
     components: tuple[Component, ...]
     notes: tuple[str, ...]
@@ -77,7 +77,7 @@ def _call_hooks(manager: pluggy.PluginManager, source: Provenance, notes: list[s
 
 @contextlib.contextmanager
 def silenced(notes: list[str], action: str = "loaded") -> Iterator[None]:
-    """Capture output that a plugin prints while it is loaded, which would corrupt the output of a command."""
+    """Capture what a plugin prints, which would corrupt the output of a command, and note its first line."""
     message = io.StringIO()
     try:
         with contextlib.redirect_stdout(message), contextlib.redirect_stderr(message):

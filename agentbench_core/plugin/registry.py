@@ -25,7 +25,7 @@ _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
     "agentbench-subagents": {"agent": ["context_packer", "subagents"]},
     "agentbench-testing": {"command": ["plugins check", "plugins new"]},
 }
-"""The other distributions of this project, and what they register, for hints about missing components."""
+"""The other distributions of this project, and some of what they register, for hints about missing components."""
 
 
 def provided_by(kind: str, name: str) -> str:
@@ -66,7 +66,7 @@ class Component:
         return self.aliases | {self.name}
 
     def make(self, options: object) -> Any:
-        """Create the component from its options. Raises PluginError if the factory raises."""
+        """Create the component. An AgentBenchError of the factory is kept; anything else that is wrong is a PluginError."""
         who = f"{self.kind} {self.name!r} of {self.source.distribution}"
         factory: Callable[[object], Any] = self.target
         try:

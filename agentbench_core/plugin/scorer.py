@@ -79,7 +79,7 @@ class CommandContext:
 
 
 def read_result(path: Path, *, at_most: int) -> bytes | None:
-    """The beginning of a regular file; ``None`` if there is none, or if it is something else, such as a link."""
+    """Up to ``at_most`` bytes from the start of a regular file; ``None`` if it is missing or not one, such as a link."""
     try:
         # A link would lead elsewhere, and opening a pipe would block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -126,7 +126,7 @@ class ScoringContext(CommandContext):
     calibration: Calibration | None = None
     """The scorer's calibration for the task in this environment, if it ``calibrates``."""
     per_test: bool = False
-    """Report the result of each test in ``Score.tests``, if known, even if no tests are expected."""
+    """Whether to report known test results in ``Score.tests`` even if the task lists no expected tests."""
 
 
 class Scorer(Protocol):

@@ -61,7 +61,7 @@ def suitability(
 
 
 def check_command(context: CalibrationContext) -> Suitability:
-    """Check that the program of the passing command exists; the failing command is known to run.
+    """Check that the passing command's program exists, unless the failing command, which is known to run, is the same.
 
     The command itself is not run, since this may take as long as the tests. Programs it starts later are not checked.
     """

@@ -74,7 +74,7 @@ class Output:
 
     @property
     def data(self) -> bytes:
-        """The retained bytes, with a line that states how much was omitted."""
+        """The retained bytes; if some were omitted, a line between head and tail states how many."""
         if not self.omitted:
             return self.head + self.tail
         return self.head + b"\n[... %d bytes left out ...]\n" % self.omitted + self.tail
@@ -101,11 +101,11 @@ class ExecResult:
 
     @property
     def ok(self) -> bool:
-        """Whether the command ended with exit code 0."""
+        """Whether the command ended with exit code 0, before its deadline."""
         return self.exit_code == 0 and not self.timed_out
 
     def last_lines(self, number: int = 20) -> str:
-        """The last non-empty lines, standard output before standard error."""
+        """The last ``number`` non-empty lines of standard output followed by standard error."""
         lines = [line for stream in (self.stdout, self.stderr) for line in stream.text.splitlines() if line.strip()]
         return "\n".join(lines[-number:])
 

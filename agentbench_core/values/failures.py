@@ -47,7 +47,7 @@ UNSCORED = {
     Outcome.INVALID_TASK: FailureReason.BASELINE_NOT_FAILING,
     Outcome.LLM_ERROR: FailureReason.LLM_ERROR,
 }
-"""Outcomes that an agent cannot cause: infrastructure errors, which never count as failures."""
+"""Outcomes that an agent cannot cause (infrastructure errors, which never count as failures), with their reasons."""
 
 _AGENTS_OWN = {
     Outcome.TIMED_OUT: FailureReason.TIMEOUT,

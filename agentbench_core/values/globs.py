@@ -40,7 +40,7 @@ class _Glob:
     directories_only: bool
 
     def matches(self, parts: Sequence[str]) -> bool:
-        """Whether the glob matches a path or one of its parent directories."""
+        """Whether the glob matches a parent directory of a path or, unless ``directories_only``, the path itself."""
         below = (*self.segments, (_STAR,), _STAR)
         return (not self.directories_only and _fits(self.segments, parts, _segment_fits)) or _fits(
             below, parts, _segment_fits
@@ -129,7 +129,7 @@ def _character_fits(token: object, character: str) -> bool:
 
 
 def _fits(pattern: Sequence[object], text: Sequence[str], matches_one: Callable[[object, str], bool]) -> bool:
-    """Match a pattern with stars, backtracking only to the last star, as earlier ones never need another length."""
+    """Whether a pattern matches a whole text. Backtracks only to the last star: earlier ones need not match more."""
     at = position = 0
     star, consumed = -1, 0
     while position < len(text):

@@ -68,7 +68,7 @@ class Deadline:
             raise self._reason()
 
     def end(self, reason: AttemptStop) -> None:
-        """End the deadline now; every later check raises ``reason``. The first reason is kept."""
+        """End the deadline now; every later check raises ``reason``. If called again, the first reason is kept."""
         if self._ended_by is None:
             self._ended_by = reason
 
@@ -119,7 +119,7 @@ class Budget:
         self._max_steps = max_steps
         self._max_tokens = max_tokens
         self._max_cost_usd = max_cost_usd
-        self.parent = parent  #: the budget that this one is a share of
+        self.parent = parent  #: the budget that this one is a share of, if any
         self.steps = 0  #: tool calls so far
         self.tokens = 0  #: input and output tokens so far
         self.cost_usd = 0.0  #: US dollars so far
@@ -164,13 +164,13 @@ class Budget:
         return ", ".join(f"{amount} {name}" for name, amount in amounts.items() if amount is not None)
 
     def check(self) -> None:
-        """Raise BudgetExceeded if steps, tokens or money are used up, here or in a parent."""
+        """Raise BudgetExceeded if steps or tokens are used up, or usage has been refused, here or in a parent."""
         self.check_spend()
         for budget in self._line():
             budget._check_steps()
 
     def check_spend(self) -> None:
-        """Raise BudgetExceeded if tokens or money are used up. A model call is allowed even if no steps are left."""
+        """Like :meth:`check`, except for steps: a model call is allowed even if no steps are left."""
         for budget in self._line():
             if budget._over:
                 raise budget._over
@@ -178,7 +178,7 @@ class Budget:
                 raise BudgetExceeded(f"all {budget._max_tokens} tokens are used up", budget=budget, what="tokens")
 
     def end(self, reason: BudgetExceeded) -> None:
-        """Refuse any further usage; the first reason is kept."""
+        """Refuse all further steps and reservations with ``reason``. If called again, the first reason is kept."""
         self._over = self._over or reason
 
     def spend_step(self) -> int:
@@ -194,9 +194,9 @@ class Budget:
             return line[-1].steps
 
     def reserve(self, most: Reservation, deadline: Deadline | None = None) -> None:
-        """Reserve the maximum usage of a call. Waits while other calls may still return part of their reservations.
+        """Reserve the maximum usage of a call. Waits, until the deadline, while only other reservations prevent it.
 
-        Raises BudgetExceeded if that much is not available. From then on, every reservation raises it, however small.
+        Raises BudgetExceeded if that much is not available; from then on, every step and every reservation raises it.
         """
         with self._changed:
             line = self._line()

@@ -57,7 +57,7 @@ def _not_deep(_: object, field: attrs.Attribute[Any], value: object) -> None:
 
 
 def _json(value: object) -> str:
-    """A value as ASCII JSON, which is never shorter than UTF-8. Values that JSON cannot represent become their repr."""
+    """A value as ASCII JSON, never shorter than UTF-8; empty for an empty value. Unsupported ones become their repr."""
     return json.dumps(value, default=repr) if value else ""
 
 
@@ -130,7 +130,7 @@ class ToolResult:
 
     @classmethod
     def success(cls, **fields: Any) -> ToolResult:
-        """A successful result with its fields."""
+        """A successful result with these fields."""
         return cls(ok=True, fields=fields)
 
     @classmethod

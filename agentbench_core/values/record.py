@@ -19,7 +19,7 @@ _TEXT_BY_TEXT: Callable[[Any, Any, Any], Any] = deep_mapping(_TEXT, _TEXT)
 
 @attrs.frozen
 class Change:
-    """One changed path. Modes are git modes (100644, 100755, 120000). Modes and blob ids are empty without a file.
+    """One changed path. Modes are git modes (100644, 100755, 120000). Modes and blob ids are empty if no file exists.
 
     A symbolic link has mode 120000, and its blob is the link target.
     """

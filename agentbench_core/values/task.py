@@ -44,7 +44,7 @@ DEFAULT_PROTECTED = (
     "**/*.[dD][iI][sS][tT]-[iI][nN][fF][oO]",
     "**/*.[eE][gG][gG]-[iI][nN][fF][oO]",
 )
-"""Files restored before scoring by default. Anchored where a project may use the same name elsewhere."""
+"""Globs of files restored before scoring by default; anchored where a project may use the same name elsewhere."""
 
 
 @attrs.frozen(kw_only=True)
@@ -182,7 +182,7 @@ def digest(value: object) -> str:
 def not_passed(
     expected: Collection[str], outcomes: Mapping[str, str] | None, details: Mapping[str, str] | None = None
 ) -> str:
-    """The expected tests that did not pass, as text; empty if all did. ``details`` explains each failure."""
+    """A message about the expected tests that did not pass; empty if all did. ``details`` replace outcomes in it."""
     if outcomes is None:
         return "the tests wrote no result file"
     words = outcomes if details is None else details

@@ -22,7 +22,7 @@ def escape_control(text: str) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """At most ``most`` characters of a text, cut after a word if possible, followed by ``...``."""
+    """A text of at most ``most`` characters: a longer one is cut, after a word if possible, and ends with ``...``."""
     if len(text) <= most:
         return text
     retained = text[: most - 4]
