@@ -176,7 +176,7 @@ def _unstructure_class(cls: type, converter: cattrs.Converter) -> Callable[[Any]
 
 
 def _renamed(cls: type) -> dict[str, Any]:
-    """Fields whose name in data differs from the Python name."""
+    """Overrides for fields whose name in data differs from the Python name."""
     return {field.name: override(rename=key_of(field)) for field in attrs.fields(cls) if key_of(field) != field.name}
 
 

@@ -92,7 +92,7 @@ class LLMError(AgentBenchError):
 
 
 class PluginError(AgentBenchError):
-    """A plugin cannot be used."""
+    """A plugin, or something that it registers, cannot be used."""
 
     exit_code = 2  #: exit code of the command
 

@@ -112,7 +112,7 @@ def json_schema(cls: type) -> dict[str, Any]:
 
 
 def defaults(cls: type) -> dict[str, Any]:
-    """The defaults of the fields of a frozen class, except required fields and nested classes."""
+    """The defaults of a frozen class, by key in data, without required fields and nested classes."""
     optional = [field for field in attrs.fields(cls) if field.default is not attrs.NOTHING]
     return {key_of(field): _plain(_default(field)) for field in optional if not attrs.has(type(_default(field)))}
 

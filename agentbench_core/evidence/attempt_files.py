@@ -35,7 +35,7 @@ class AttemptFiles:
         directory.mkdir(parents=True)
 
     def close(self) -> None:
-        """Refuse further writes, which would contradict the record."""
+        """Make further writes raise Interrupted, since they would contradict the record."""
         self._closed = True
 
     def write(self, name: str, data: bytes | str, *, executable: bool = False) -> None:
@@ -74,7 +74,7 @@ class AttemptFiles:
 
     @contextlib.contextmanager
     def _disk(self) -> Iterator[None]:
-        """Stop the run on a disk error, since no agent caused it and the next write would also fail."""
+        """Turn a disk error, which no agent caused, into RunStoppedError; errors caused by a file name are kept."""
         if self._closed:
             raise Interrupted("the attempt has ended")
         try:

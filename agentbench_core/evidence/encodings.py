@@ -21,7 +21,7 @@ import ahocorasick_rs
 import attrs
 
 SHORTEST = 6
-"""Minimum number of characters; shorter values, or parts of values, would match ordinary words."""
+"""Minimum length of values, encodings and their parts; anything shorter would match ordinary words."""
 
 _WRAPPABLE = 12  # bytes; a shorter encoding broken over lines is probably ordinary text
 _LONG = 200  # bytes; longer texts may be cut at their ends, unlike names and words
@@ -49,7 +49,7 @@ Span = tuple[int, int, str]
 
 
 def encodings(value: str) -> set[bytes]:
-    """The encodings of a value, before escapes and line breaks; a multi-line value also line by line."""
+    """The encodings of a value, and of each of its lines that is long and without blanks, such as those of a key."""
     stripped = value.strip()
     secret_lines = {line for line in map(str.strip, stripped.splitlines()) if len(line) >= 16 and " " not in line}
     results: set[bytes] = set()
@@ -67,7 +67,7 @@ def _encoded(raw: bytes) -> Iterator[bytes]:
     yield raw.hex().upper().encode()
     for offset in range(3):  # of the value in its group of three bytes
         digits = base64.b64encode(bytes(offset) + raw).rstrip(b"=")
-        start, end = -(-8 * offset // 6), 8 * (offset + len(raw)) // 6  # characters independent of neighbouring bytes
+        start, end = -(-8 * offset // 6), 8 * (offset + len(raw)) // 6  # characters independent of neighboring bytes
         for variant in (digits, digits.translate(bytes.maketrans(b"+/", b"-_"))):
             yield variant[start:end]
             yield variant[start:]
@@ -88,7 +88,7 @@ class SecretFinder:
         ]
 
     def find(self, text: bytes) -> Iterator[Span]:
-        """The positions of the values and of parts of them; spans may overlap."""
+        """The positions of the values and, at cuts, of parts of them; spans may overlap."""
         if not self._plain:
             return
         yield from self._plain.find(text)
@@ -133,7 +133,7 @@ class _Forms:
 
 
 def _cuts(text: bytes) -> tuple[list[int], list[int]]:
-    """The positions where text was omitted; an escape that is cut in half also counts as omitted."""
+    """Where text ends before each cut, and where it starts after each; also without an escape that is cut in half."""
     cuts = [match.span() for match in _CUT.finditer(text)] if b"..." in text else []
     if len(text) >= _LONG:
         cuts = [(0, 0), *cuts, (len(text), len(text))]
@@ -150,7 +150,7 @@ def _cuts(text: bytes) -> tuple[list[int], list[int]]:
 
 
 class _Index:
-    """Encodings, indexed by one of their parts."""
+    """Encodings, indexed by their first or last bytes."""
 
     def __init__(self, forms: Iterable[bytes], part: slice) -> None:
         parts: dict[bytes, list[bytes]] = {}

@@ -42,7 +42,7 @@ def add_checksum(value: dict[str, Any]) -> bytes:
 
 
 def event_line(seq: int, attempt_id: str | None, type_: str, fields: bytes, at: str = "") -> bytes:
-    """The complete line of an event whose fields are already JSON. Only this step must run in order."""
+    """The line of an event whose fields are already JSON. Only this step, which numbers it, must be done in order."""
     head = json_line(envelope(seq, attempt_id, type_, at))[:-2]
     return _sealed(head + (b"}" if fields == b"{}" else b"," + fields[1:]))
 
@@ -58,7 +58,7 @@ def envelope(seq: int, attempt_id: str | None, type_: str, at: str = "") -> dict
 
 
 def lines(path: Path, *, sealed: bool, type_: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each complete line with its position. With ``type_``, only those whose type starts with it.
+    """The position and the value of each complete line; with ``type_``, only of lines whose type starts with it.
 
     Raises InputError for a damaged line.
     """
@@ -160,7 +160,7 @@ def cut_partial_line(path: Path) -> int:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write a file atomically."""
+    """Write a file atomically and durably."""
     part = path.with_name(f"{path.name}.part")
     try:
         part.write_bytes(data)

@@ -36,7 +36,7 @@ _RULES = (
     ),
     ("Square secret", "sq0csp-", r"sq0csp-[0-9A-Za-z\\\-_]{43}"),
     ("Stripe key", "rk_live_ sk_live_", r"[rs]k_live_[0-9a-zA-Z]{24}"),
-    # Uppercase ids could contain this.
+    # Longer uppercase ids could contain this, so its neighbors are checked.
     ("AWS key", "A3T ABIA ACCA AKIA ASIA", r"(?<![0-9A-Z])(?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Z])"),
     ("GitHub token", "github_pat_", r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
     ("Google API key", "AIza", r"AIza[A-Za-z0-9_-]{35}"),
@@ -89,7 +89,7 @@ class KeyFormats:
 
 
 def _private_keys(text: bytes) -> Iterator[tuple[int, int, str]]:
-    """Complete blocks, and parts of a block at a cut: the lines after its first line, or before its last."""
+    """Complete blocks, and blocks that were cut: a first line with lines after it, or a last one with lines before."""
     open_: re.Match[bytes] | None = None
     before = 0  # the end of the previous marker
     for mark in [*_MARK.finditer(text), None]:

@@ -36,11 +36,11 @@ class RunDirectory:
         return (_record(line) for line, counts in verification.current_lines(self.directory) if counts)
 
     def rows(self) -> Iterator[AttemptRow]:
-        """The same records, with only the fields that reports aggregate: much faster, with little memory."""
+        """The records of :meth:`records`, with only the fields that reports aggregate: fast, with little memory."""
         return (row for row, counts in self.all_rows() if counts)
 
     def all_rows(self) -> Iterator[tuple[AttemptRow, bool]]:
-        """Every record in the same form, and whether it is a result: records of retried attempts are not."""
+        """Every record as a row, and whether it is a result: records of retried attempts are not."""
         read = verification.decoder(AttemptRow)
         for line, counts in verification.current_lines(self.directory):
             row = read(line)
@@ -68,7 +68,7 @@ class RunDirectory:
         return requests(self.conversation(task_id, repeat))
 
     def conversation(self, task_id: str, repeat: int) -> Iterator[ConversationEntry]:
-        """The same calls as recorded, each with only what was new in it."""
+        """The calls of :meth:`answers` as recorded, each with only what was new in it."""
         for where, value in self._lines_of(task_id, repeat, layout.CONVERSATION):
             yield load(value, ConversationEntry, where=where)
 
@@ -138,8 +138,7 @@ def open_run(directory: Path) -> RunDirectory:
     """Open a run directory by its path, as a :class:`RunView`.
 
     ``run.json`` is compared with its copy in the events, except in older runs, whose events have no copy.
-
-    Raises InputError if it is not a run directory, has another schema version, or its ``run.json`` was edited.
+    Raises InputError if it is not a run directory, has another schema version, or ``run.json`` is damaged or edited.
     """
     path, shown = directory / layout.MANIFEST, None
     try:
@@ -166,7 +165,7 @@ def open_run(directory: Path) -> RunDirectory:
 
 
 def find_runs(out: Path) -> Sequence[Path]:
-    """Every run directory in ``out``, oldest first by name."""
+    """Every run directory in ``out``, sorted by name, which begins with the local time of its start."""
     return sorted(path.parent for path in out.glob(f"*/{layout.MANIFEST}"))
 
 

@@ -101,7 +101,6 @@ def restore_manifest(directory: Path) -> Sequence[str]:
     """Restore ``run.json`` from the events if it is missing, damaged or edited, and describe what was done.
 
     The old file is saved, as by ``rebuild``. Does nothing if the events contain no copy of ``run.json``.
-
     Raises InputError if another process is writing to the directory, and OSError on a disk error.
     """
     shown, path, current = list(manifests(directory)), directory / layout.MANIFEST, None

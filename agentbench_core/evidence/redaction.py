@@ -1,6 +1,6 @@
 """Redact secrets in everything written to disk.
 
-A last line of defence, not a control, since keys never enter a sandbox in the first place.
+A last line of defense, not a control, since keys never enter a sandbox in the first place.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Redactor:
     """
 
     def __init__(self, environment: Mapping[str, str], names: Iterable[str] = (), *, ours: Iterable[str] = ()) -> None:
-        """Take the values of ``names``, and of every variable that looks like a key, token, secret or password.
+        """Take the values of ``names``, and of every variable whose name suggests a key, token, secret or password.
 
         ``ours`` are names of the harness itself, of tasks and variants: a value that is exactly such a name is not
         redacted, even if a password is part of it.
@@ -87,7 +87,7 @@ class Redactor:
         return self.clean_value(repr(value))
 
     def clean_json(self, document: bytes) -> bytes:
-        """A JSON document with its values redacted; unchanged if there is nothing to redact."""
+        """A document with all strings redacted; unchanged if there is nothing to redact. It may be invalid JSON."""
         try:
             value = json.loads(document)
             cleaned = self.clean_value(value)
@@ -107,7 +107,7 @@ def _is_field(key: str) -> bool:
 
 
 def _align(data: bytes, position: int, step: int) -> int:
-    """The next position that is not inside a character."""
+    """The nearest position, in the direction of ``step``, that is not inside a character."""
     while 0 < position < len(data) and 0x80 <= data[position] < 0xC0:
         position += step
     return position

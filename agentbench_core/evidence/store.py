@@ -45,7 +45,7 @@ class Store:
         """Create the directory, or recover it after a crash, and lock it until :meth:`close`.
 
         ``recovery`` describes what was done. Raises InputError if another process is writing to the directory, or if it
-        is not writable or damaged.
+        is not writable or damaged, and RunStoppedError on a disk error.
         """
         self.directory = directory
         self._redactor = redactor
@@ -114,7 +114,7 @@ class Store:
             raise write_refused(self.directory, error) from None
 
     def clean_file(self, path: Path) -> None:
-        """Redact secrets in a file in the directory that this store did not write. Raises OSError if that fails."""
+        """Redact secrets in a file that others wrote to the directory; ignore others. Raises OSError on failure."""
         resolved = path.resolve(strict=True)
         own = {layout.MANIFEST, layout.ATTEMPTS, layout.EVENTS}  # already redacted, and checksummed
         if not resolved.is_relative_to(self.directory.resolve()) or resolved.name in own or not resolved.is_file():
@@ -197,7 +197,7 @@ class Store:
         file.flush()
 
     def _next_lines(self) -> tuple[list[_Line], bool]:
-        """Pending lines, and whether the writer should end. One sync can serve many attempts."""
+        """Wait for lines; return all of them, since one sync can serve many, and whether the writer should end."""
         urgent = self._wake.get()
         with contextlib.suppress(queue.Empty):
             while not urgent:

@@ -1,4 +1,4 @@
-"""The lines of ``attempts.jsonl``, streamed: compared with their events, and without superseded ones.
+"""The lines of ``attempts.jsonl``, streamed: compared with their events, with superseded ones marked.
 
 Memory grows with the number of attempts, not with the size of their records: a run may have 100,000.
 """
@@ -30,7 +30,7 @@ _FINISHED = event_type(TaskFinished)
 _TYPE = f'"type":"{_FINISHED}"'.encode()
 _RECORD = _TYPE + b',"record":'
 _ENVELOPE = 256
-"""An event's type is within this many bytes."""
+"""Number of bytes at the start of an event's line that always contain its type."""
 
 
 def decoder(cls: type[T]) -> Callable[[Line], T]:
@@ -95,7 +95,7 @@ def _every(directory: Path, written: int | None, more: Sequence[Line]) -> Iterat
 
 
 def _only_in_events(directory: Path) -> tuple[int | None, Sequence[Line]]:
-    """Number of lines of an unfinished run, and the records that are only in its events; ``None`` for other runs.
+    """For an unfinished run, its number of lines and the records that are only in its events; else ``None`` and none.
 
     A process that died may not have written the line of a record, and lines can be removed, so the events decide.
     """
@@ -179,7 +179,7 @@ def status(directory: Path) -> str:
 
 
 def _replaced_lines(every: Callable[[], Iterator[Line]]) -> tuple[int, set[int]]:
-    """The number of lines, and the indexes of lines that are not the result of their attempt."""
+    """The number of lines, and the indexes of those that are not the result of their (task, variant, repeat)."""
     superseded: set[str] = set()
     seen: defaultdict[tuple[str, str], int] = defaultdict(int)  # one bit per repeat, to save memory
     repeated: set[tuple[str, str, int]] = set()

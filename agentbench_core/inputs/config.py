@@ -87,7 +87,7 @@ class Settings:
 
 _FIELDS = {field.name: field for field in attrs.fields(Settings)}
 _CHOICES = [name for name, field in _FIELDS.items() if isinstance(field.default, Choice)]
-"""Sections that select a component; every other key in them is one of its options."""
+"""Sections that select a component; every key in them except ``name`` is one of its options."""
 
 _LISTS = {f"{name}s": name for name in _FIELDS if f"{name}s" in _FIELDS}
 """Settings that are lists of names, with the section that holds options by name."""
@@ -134,7 +134,7 @@ def layer(origin: str, values: object, *, sections: Iterable[str] = ()) -> Layer
 
 
 def _check_known(plain: Mapping[str, Any], origin: str) -> None:
-    """Raise InputError for a key without its section, such as ``workers`` for ``run.workers``."""
+    """Raise InputError for keys that are not sections, with a hint such as ``run.workers`` for ``workers``."""
     known = [*_FIELDS, *(".".join(key) for key, _ in _flatten(_defaults()))]
     wrong = [
         f"{origin}: {key}: unknown field{did_you_mean(str(key), known) or '; known: ' + ', '.join(_FIELDS)}"
@@ -201,7 +201,7 @@ def _defaults() -> dict[str, Any]:
 
 
 def _flatten(values: Mapping[str, Any], prefix: _Key = ()) -> Iterable[tuple[_Key, Any]]:
-    """Leaves by key: settings, and options of components of any type. An empty section has no leaves."""
+    """Leaves by key: settings, and options of components, whose values may be mappings; none for an empty section."""
     for key, value in values.items():
         depth = 2 if (prefix or (key,))[0] in _LISTS.values() else 1
         if isinstance(value, Mapping) and len(prefix) < depth:

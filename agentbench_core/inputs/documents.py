@@ -116,7 +116,7 @@ def read_text(path: Path) -> str:
 
 
 def near(path: Path) -> str:
-    """The hint `` (did you mean 'x'?)`` for a missing path: the path up to the first wrong part, corrected."""
+    """The hint `` (did you mean 'x'?)``, with the path corrected up to its first wrong part, or an empty string."""
     wrong = next((parent for parent in (*reversed(path.parents), path) if not parent.exists()), path)
     try:
         siblings = [sibling.name for sibling in itertools.islice(wrong.parent.iterdir(), _MOST_NAMES)]

@@ -71,7 +71,7 @@ def suites(root: Path) -> Sequence[str]:
 
 
 def read_suite(root: Path, suite: str) -> Sequence[Task]:
-    """Every task of a suite, sorted by id."""
+    """Every task of a suite, sorted by id. Raises InputError if there is no such suite, or a task is invalid."""
     if not root.is_dir():
         raise InputError(
             f"tasks directory not found: {str(root)!r}{'' if root.exists() else near(root)}",
@@ -97,7 +97,7 @@ def read_suite(root: Path, suite: str) -> Sequence[Task]:
 
 
 def select(tasks: Sequence[Task], globs: Sequence[str]) -> Sequence[Task]:
-    """The tasks whose id matches one of ``globs``; all tasks if there are none."""
+    """The tasks whose id matches one of ``globs``, or all without globs. Raises InputError if a glob matches none."""
     chosen = [task for task in tasks if not globs or any(fnmatch.fnmatch(task.spec.id, glob) for glob in globs)]
     for glob in globs:
         if not any(fnmatch.fnmatch(task.spec.id, glob) for task in tasks):
@@ -120,7 +120,7 @@ def _check_globs(task_file: Path, spec: TaskSpec) -> None:
 
 
 def _inside(task_file: Path, field: str, name: str) -> Path:
-    """A file or directory that a task names, inside the task's own directory."""
+    """The path that a task names. Raises InputError if it does not exist, or is outside the task's directory."""
     path = task_file.parent / name
     if not path.resolve().is_relative_to(task_file.parent.resolve()):
         raise InputError(f"{task_file}: {field}: {name!r} is outside the task's directory")
@@ -181,7 +181,7 @@ def _digest(spec: TaskSpec, hidden: Sequence[HiddenFile]) -> str:
 
 
 def protected_paths(task: TaskSpec) -> Callable[[str], bool]:
-    """A test for paths that agents must not change: those that match the task's globs, and the test files it names.
+    """A test for paths that agents must not change: those that match the task's globs, and files of expected tests.
 
     They include everything in the directory of hidden tests, where an agent could otherwise add a ``conftest.py`` or a
     module that the hidden tests import.

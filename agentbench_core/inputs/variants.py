@@ -37,7 +37,7 @@ def find_variant(name: str, shipped: Mapping[str, Mapping[str, Any]], directory:
         directory: the directory of variant files.
 
     Raises:
-        InputError: a file in ``directory`` has the name of a variant that a plugin registers.
+        InputError: a file in ``directory`` has the name of a plugin's variant, or the variant is invalid.
         UnknownNameError: there is no such variant.
     """
     if name.endswith((".yaml", ".yml")):

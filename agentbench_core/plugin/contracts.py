@@ -151,7 +151,7 @@ class Workspace(Protocol):
         """Whether the owner may execute a regular file."""
 
     def files(self, root: str = "") -> Iterator[str]:
-        """Every regular file under ``root``, or ``root`` itself, sorted. Skips ``.git``, and does not follow links."""
+        """Every regular file under ``root``, or ``root`` itself if it is one, sorted. Skips ``.git`` and links."""
 
 
 class EventLog(Protocol):
@@ -215,7 +215,7 @@ class RunView(Protocol):
         """The last record of each (task, variant, repeat), in the order of the file."""
 
     def rows(self) -> Iterator[AttemptRow]:
-        """The same records as :meth:`records`, with only the fields that reports aggregate: fast, with little memory."""
+        """The records of :meth:`records`, with only the fields that reports aggregate: fast, with little memory."""
 
     def all_rows(self) -> Iterator[tuple[AttemptRow, bool]]:
         """Every record as a row, and whether it is a result: records of retried attempts are not."""

@@ -66,7 +66,7 @@ class Component:
         return self.aliases | {self.name}
 
     def make(self, options: object) -> Any:
-        """Create the component. An AgentBenchError of the factory is kept; anything else that is wrong is a PluginError."""
+        """Create the component. Raises the factory's AgentBenchError, and PluginError for any other problem."""
         who = f"{self.kind} {self.name!r} of {self.source.distribution}"
         factory: Callable[[object], Any] = self.target
         try:

@@ -1,4 +1,4 @@
-"""Copy and remove whole trees, however deep, unusual or unreadable."""
+"""Copy and remove whole trees, however deep or unusual; removal also makes unreadable directories accessible."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def remove_tree(path: Path) -> None:
 
 
 def _open_for_removal(parent: int, name: str) -> int | None:
-    """Open a directory and give its owner all permissions; unlink anything else, and return None."""
+    """Open a directory, with all permissions for its owner. Otherwise, unlink what is there, if anything; return None."""
     try:
         mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
         if not stat.S_ISDIR(mode):

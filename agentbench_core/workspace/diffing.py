@@ -24,7 +24,7 @@ def unified_diff(path: str, old: bytes | None, new: bytes | None, *, mode: str =
         new: None for a file that is deleted.
         mode: git mode in the header of a created or deleted file.
 
-    Contents with a NUL, or that are not UTF-8, become one line, ``Binary files ... differ``.
+    If a content has a NUL in its first 8000 bytes or is not UTF-8, only ``Binary files ... differ`` follows the header.
     """
     if old == new:
         return ""

@@ -62,7 +62,7 @@ _POLL = 0.2  # seconds; maximum delay of the kill if a deadline is ended early
 
 
 class GitFailedError(SandboxError):
-    """Git ended with an error; ``stderr`` has its output."""
+    """Git ended with an error; ``stderr`` is the end of its standard error."""
 
     def __init__(self, what: str, stderr: str) -> None:
         super().__init__(f"git {what} failed: {stderr.strip() or 'no error message'}")
@@ -165,9 +165,9 @@ class Git:
             raise UnavailableError("git is not installed", remedy="Install git 2.30 or newer.") from None
 
     def lines(self, *arguments: str, deadline: Deadline) -> Generator[bytes, None, None]:
-        """The output lines of a git command with ``-z``, possibly endless. Close the generator to end early.
+        """The lines that a git command with ``-z`` ends with a NUL, possibly endless. Close the generator to end early.
 
-        Raises like :meth:`run`, and InputError for an endless line.
+        Raises like :meth:`run`, and InputError for a line of more than 1 MiB.
         """
         with self.start(*arguments, deadline=deadline) as (process, _):
             assert process.stdout is not None
@@ -198,7 +198,7 @@ class Git:
     def commit(self, ref: str, deadline: Deadline, *, base_tree: str = "") -> Iterator[CommitWriter]:
         """Write a commit without parents to ``ref``, from files given as bytes. The writer has its ids after the block.
 
-        Author, dates and message are constant, so that equal files give equal commits everywhere.
+        Files of ``base_tree`` are kept. Author, dates and message are constant, so equal files give equal commits.
         """
         options = ("--quiet", "--done", "--date-format=raw", "--force", "--depth=0")
         with self.start("fast-import", *options, deadline=deadline) as (process, _):

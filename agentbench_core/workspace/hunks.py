@@ -36,7 +36,7 @@ class Hunk:
     """One change with its context."""
 
     header: str  #: the line that begins with `@@`
-    start: int  #: first line in the old file, from 1
+    start: int  #: first line in the old file, as stated, from 1
     lines: tuple[Line, ...]  #: in the order of the patch
 
     @property

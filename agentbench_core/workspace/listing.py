@@ -82,6 +82,7 @@ def list_directory(root: int, path: str, *, git: bool = False) -> list[TreeEntry
 
     Raises:
         OSError: the directory cannot be opened or listed.
+        ToolError: it has too many entries (``too_many_files``).
     """
     prefix = f"{path}/" if path else ""
     results: list[TreeEntry] = []

@@ -108,7 +108,7 @@ def open_beneath(directory: int, path: str, flags: int) -> int:
 
 
 def refusal(path: str, error: OSError) -> ToolError | OSError:
-    """The exception for an error at an untrusted path; other errors are returned unchanged."""
+    """The ToolError for an OSError that an untrusted path can cause; any other OSError is returned unchanged."""
     match error.errno:
         case errno.ENOENT:
             return ToolError("not_found", f"{path!r} does not exist")

@@ -102,7 +102,7 @@ class _Reader:
     # --- position ------------------------------------------------------------------------------------------------
 
     def _line(self, ahead: int = 0) -> str:
-        """The current line without its carriage return; empty after the end."""
+        """The current line, or one ``ahead`` of it, without its carriage return; empty after the end."""
         at = self._at + ahead
         return self._lines[at].removesuffix("\r") if at < len(self._lines) else ""
 
@@ -135,7 +135,7 @@ class _Reader:
                 self._fail(f"this is {what}")
 
     def _extended(self, header: _Header) -> None:
-        """Git's lines between ``diff --git`` and ``---``."""
+        """Read git's lines between ``diff --git`` and ``---`` into the header."""
         while self._at < len(self._lines):
             self._refuse_special()
             line = self._line()

@@ -15,7 +15,7 @@ TOOL_CACHES = frozenset({".pytest_cache", ".mypy_cache", ".ruff_cache", ".DS_Sto
 """Caches that tools leave behind; never part of a change."""
 
 NOTHING = "/dev/null"
-"""The name for the side of a diff without a file."""
+"""The name on a side of a diff where the file does not exist."""
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 """A quoted name; the group is the input of :func:`unquoted`."""
 _PREFIXES = {("a", "b"), ("i", "w"), ("c", "i"), ("c", "w"), ("o", "w")}  # git's own, and its mnemonic ones

@@ -9,7 +9,7 @@ import attrs
 
 from agentbench_core.workspace.hunks import FilePatch, Hunk, PatchConflict, split_lines
 
-_COMPARED = 50  # maximum lines of a hunk that are compared
+_COMPARED = 50  # maximum lines of a hunk that are compared to find its closest position
 _SHOWN = 12  # maximum lines of a file or a hunk in a message
 
 
@@ -18,7 +18,7 @@ class Applied:
     """A file after a patch."""
 
     text: str  #: the new text
-    moved: tuple[int, ...]  #: offset of each hunk in lines; 0: exactly at the stated line
+    moved: tuple[int, ...]  #: by how many lines each hunk was moved from its stated line
 
 
 def apply_hunks(patch: FilePatch, old: str) -> Applied:
@@ -35,7 +35,7 @@ def apply_hunks(patch: FilePatch, old: str) -> Applied:
         old: text of that file; empty for a new file.
 
     Raises:
-        PatchConflict: the patch does not match the file, or matches at several positions.
+        PatchConflict: the patch does not match the file, or a hunk matches two positions equally well.
     """
     lines = split_lines(old)
     if patch.kind == "create" and lines:
@@ -157,7 +157,7 @@ def _closest(wanted: Sequence[str], lines: Sequence[str], expected: int) -> int:
 
 
 def _loose_match(wanted: Sequence[str], lines: Sequence[str]) -> int | None:
-    """The index where the lines match except for whitespace."""
+    """The first index where all lines match except for whitespace."""
     matches = _matches([_squeezed(line) for line in wanted], [_squeezed(line) for line in lines], 0)
     return matches[0] if matches else None
 

@@ -1,4 +1,4 @@
-"""Write the pristine tree of a task, with one commit and no later history.
+"""Write the pristine tree of a task, with one commit and no other history.
 
 A workspace gets the files as raw bytes and a ``.git`` with one commit that no other repository has: no remotes, no
 reflog, no tags, no later objects. Fetched data is cached in a bare repository per URL in the user's cache, so that a
@@ -41,7 +41,7 @@ _CHUNK = 1 << 20
 
 @attrs.frozen
 class _Source:
-    """The source of a task's code: a plain ``directory``, or something that git fetches from."""
+    """The source of a task's code: a plain directory, a bundle, or a repository (on this machine if it has a path)."""
 
     url: str
     path: Path | None = None
@@ -215,7 +215,7 @@ def _locked(path: Path, deadline: Deadline) -> Iterator[None]:
 
 
 def _fetch(git: Git, source: _Source, commit: str, deadline: Deadline) -> None:
-    """Fetch the commit into the cache: only that commit if the server supports it, else everything."""
+    """Fetch the commit into the cache: a whole bundle; else that commit alone if the server can, or everything."""
     remote = source.url if source.path is None else str(source.path)
     options = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
     attempts: list[Callable[[], object]] = [

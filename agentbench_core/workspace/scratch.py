@@ -68,7 +68,7 @@ class Scratch:
 
     @staticmethod
     def alive(path: Path) -> bool:
-        """Whether the owner of the scratch directory at ``path`` lives; directories of other users count as alive."""
+        """Whether the owner of the scratch directory at ``path`` lives; true if another user owns it, or if unknown."""
         try:
             if not _may_be_dead(path):
                 return True
@@ -133,7 +133,7 @@ def _without_owner(path: Path) -> Iterator[None]:
 
 
 def _may_be_dead(path: Path) -> bool:
-    """Whether a path is a directory of ours that is not being created; the lock shows whether its owner lives."""
+    """Whether a path is a directory of this user that is not being created; only its lock shows if the owner lives."""
     status = path.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return False

@@ -49,7 +49,7 @@ class Snapshot:
 
 @attrs.frozen
 class Frozen:
-    """The result of an agent's work on a workspace: the changes, and unusual files."""
+    """The result of an agent's work on a workspace: the changes, and the oddities that the base did not have."""
 
     snapshot: Snapshot
     changes: tuple[Change, ...]
@@ -98,7 +98,7 @@ class Snapshots:
         return Frozen(snapshot, self.changes(base, snapshot, deadline), new)
 
     def changes(self, base: Snapshot, other: Snapshot, deadline: Deadline | None = None) -> tuple[Change, ...]:
-        """The changes, sorted by path. A rename is a deletion and an addition."""
+        """The changes from ``base`` to ``other``, sorted by path. A rename is a deletion and an addition."""
         if base.tree == other.tree:
             return ()
         arguments = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", base.tree, other.tree)
@@ -111,7 +111,7 @@ class Snapshots:
     ) -> bytes:
         """A patch with only these changes between the two snapshots, including binary files.
 
-        It is cut after ``DIFF_SIZE_MAX`` bytes, and a last line says so; the changes themselves are never cut.
+        It is cut after ``DIFF_SIZE_MAX`` bytes, and a last line says so; :meth:`restore` does not use it.
         """
         if not changes:
             return b""
@@ -220,7 +220,7 @@ def _opened(workspace: Path) -> Tree:
 
 
 def _cut(stream: IO[bytes]) -> bytes:
-    """The content of a stream up to ``DIFF_SIZE_MAX``; the rest is only counted and digested."""
+    """A stream's content; after ``DIFF_SIZE_MAX`` bytes, it ends with a line with the size and digest of the whole."""
     retained = stream.read(DIFF_SIZE_MAX)
     size, digest = len(retained), hashlib.sha256(retained)
     while chunk := stream.read(_CHUNK):

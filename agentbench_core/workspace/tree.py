@@ -86,10 +86,10 @@ class Tree:
             os.close(fd)
 
     def files(self, root: str = "") -> Iterator[str]:
-        """Every regular file under ``root``, or ``root`` itself, sorted. Excludes ``.git``, and does not follow links.
+        """Every regular file under ``root``, or ``root`` itself if it is one, sorted. Skips ``.git`` and links.
 
         Raises:
-            ToolError: ``not_found``, ``not_a_file``, ``too_many_files``.
+            ToolError: ``not_found``, ``not_a_file``, ``no_access``, ``too_many_files``.
             PathEscapeError: ``root`` leads outside the tree, through a link or into ``.git``.
         """
         if root:
@@ -122,7 +122,7 @@ class Tree:
             executable: ``None`` keeps the mode of an existing file; a new one is not executable.
 
         Raises:
-            ToolError: ``not_a_file`` if a directory or special file has that path, ``no_access``.
+            ToolError: ``not_a_file`` (a directory or special file), ``not_found`` (a parent is a file), ``no_access``.
             PathEscapeError: the path leads outside the tree, through a link or into ``.git``, or is a link.
         """
         *parents, name = components(path)
