@@ -49,7 +49,7 @@ Span = tuple[int, int, str]
 
 
 def encodings(value: str) -> set[bytes]:
-    """The encodings of a value, and of each of its lines that is long and without blanks, such as those of a key."""
+    """The encodings of a value, and of each of its lines that is long and has no blanks, as in a private key."""
     stripped = value.strip()
     secret_lines = {line for line in map(str.strip, stripped.splitlines()) if len(line) >= 16 and " " not in line}
     results: set[bytes] = set()

@@ -20,14 +20,14 @@ LOG_LINES = 1000
 
 
 def run_directory_name(started: datetime.datetime, suite: str, variant: str, model: str) -> str:
-    """``2025-12-15T18-00-00-0500__custom-dev__baseline__anthropic_claude-3-5``; the last part only with a model."""
+    """``2025-12-15T18-00-00-0500__custom-dev__baseline__anthropic_claude-3-5``; without a model, no last part."""
     stamp = started.strftime("%Y-%m-%dT%H-%M-%S%z")
     parts = [stamp, suite, variant, *([model] if model else [])]
     return "__".join(re.sub(r"[^A-Za-z0-9.+-]+", "_", part)[:60] for part in parts)
 
 
 def task_directory(task_id: str, repeat: int) -> str:
-    """Directory of an attempt, relative to the run directory; repeats after the first have a number."""
+    """Directory of an attempt, relative to the run directory; repeats after the first have their number in its name."""
     return f"tasks/{task_id}" if repeat == 1 else f"tasks/{task_id}@{repeat}"
 
 

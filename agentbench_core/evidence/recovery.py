@@ -57,7 +57,7 @@ class Recovery:
 
 
 def recover(directory: Path) -> Recovery:
-    """Recover from a crash: remove incomplete lines, and add records whose event is on disk but whose line is not.
+    """Recover from a crash: remove incomplete last lines, and add the records that are in an event but have no line.
 
     Raises InputError if something else is damaged, and OSError on a disk error.
     """

@@ -87,7 +87,7 @@ class Redactor:
         return self.clean_value(repr(value))
 
     def clean_json(self, document: bytes) -> bytes:
-        """A document with all strings redacted; unchanged if there is nothing to redact. It may be invalid JSON."""
+        """A JSON document with all strings redacted; unchanged without secrets. Invalid JSON is cleaned as bytes."""
         try:
             value = json.loads(document)
             cleaned = self.clean_value(value)

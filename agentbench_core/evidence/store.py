@@ -114,7 +114,7 @@ class Store:
             raise write_refused(self.directory, error) from None
 
     def clean_file(self, path: Path) -> None:
-        """Redact secrets in a file that others wrote to the directory; ignore others. Raises OSError on failure."""
+        """Redact secrets in a file that others wrote to the directory; skip any other. Raises OSError on failure."""
         resolved = path.resolve(strict=True)
         own = {layout.MANIFEST, layout.ATTEMPTS, layout.EVENTS}  # already redacted, and checksummed
         if not resolved.is_relative_to(self.directory.resolve()) or resolved.name in own or not resolved.is_file():
@@ -197,7 +197,7 @@ class Store:
         file.flush()
 
     def _next_lines(self) -> tuple[list[_Line], bool]:
-        """Wait for lines; return all of them, since one sync can serve many, and whether the writer should end."""
+        """Wait for lines. Returns all pending ones (one sync can serve many), and whether the writer should end."""
         urgent = self._wake.get()
         with contextlib.suppress(queue.Empty):
             while not urgent:

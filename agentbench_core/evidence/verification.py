@@ -95,7 +95,7 @@ def _every(directory: Path, written: int | None, more: Sequence[Line]) -> Iterat
 
 
 def _only_in_events(directory: Path) -> tuple[int | None, Sequence[Line]]:
-    """For an unfinished run, its number of lines and the records that are only in its events; else ``None`` and none.
+    """For an unfinished run, its number of lines, and the records only in its events; otherwise, ``None`` and none.
 
     A process that died may not have written the line of a record, and lines can be removed, so the events decide.
     """

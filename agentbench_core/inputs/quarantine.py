@@ -106,7 +106,7 @@ class Quarantine:
 
 
 def read_flakes(suite: Path) -> Flakes:
-    """The contents of a suite's file; empty if there is none. Raises InputError listing every problem."""
+    """The contents of a suite's ``flakes.yaml``; empty without a file. Raises InputError listing every problem."""
     path = suite / FLAKES_FILE
     if not os.path.lexists(path):
         return Flakes()

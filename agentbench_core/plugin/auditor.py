@@ -61,7 +61,7 @@ class TaskAudit(Audit):
     solved: Sequence[Change]
     """The changes made by the reference solution, if known."""
     open_sandbox: Callable[[], AbstractContextManager[Sandbox]]
-    """A sandbox like the one agents get, with the prepared tree."""
+    """Start a sandbox like the one agents get, on a copy of the prepared tree."""
     isolated: bool
     """Whether that sandbox has its own file system and network."""
     network: bool

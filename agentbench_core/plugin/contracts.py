@@ -52,7 +52,7 @@ class Sandbox(Protocol):
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
     ) -> ExecResult:
-        """Run a command (text goes to ``sh -c``) in the workspace, or in its subdirectory ``cwd``.
+        """Run a command (a string is run by ``sh -c``) in the workspace, or in its subdirectory ``cwd``.
 
         At the deadline, everything that the call started is killed. Standard input is empty. The ``load`` of the result
         covers this command only, as far as the sandbox can measure it; unknown values are ``None``.
@@ -194,7 +194,7 @@ class Toolbox(Protocol):
         """The available tools, sorted by name."""
 
     def call(self, call: ToolCall) -> ToolResult:
-        """Call a tool. Raises AttemptStop if time or steps are used up; everything else is in the result."""
+        """Call a tool. Raises AttemptStop if time or steps are used up; the result contains all other failures."""
 
 
 # --- reporter ----------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ class Registration:
     name: str
     plural: str
     usage: str
-    """How users select one, as typed."""
+    """What users type to select one."""
 
     @property
     def hook(self) -> str:
@@ -149,4 +149,4 @@ COMMAND_GROUPS: Mapping[str, str] = {
     "runs": "List, show and repair run directories.",
     "tasks": "List, show, create and attack tasks.",
 }
-"""The core's command groups, with summaries. A plugin's command may be in one: ``tasks mine``."""
+"""The core's command groups, with summaries. A plugin may add a command to a group, such as ``tasks mine``."""

@@ -28,7 +28,7 @@ class LLMCall(Protocol):
     """One call of a model, as seen by its provider.
 
     An *exchange* is one request seen by a server. A call has one exchange, or more if its provider retries. The first
-    exchange is recorded in the run's ledger before ``complete`` is called.
+    exchange is recorded in the run's events before ``complete`` is called.
     """
 
     @property

@@ -94,7 +94,7 @@ class CalibrationContext(CommandContext):
     """The context for calibrating a scorer."""
 
     fork: Callable[[bool], Path]
-    """A fresh copy of the prepared tree with the hidden tests and, with ``True``, the reference solution.
+    """Create a fresh copy of the prepared tree with the hidden tests and, with ``True``, the reference solution.
 
     With ``True``, raises CalibrationError if the task has no reference solution.
     """
@@ -116,13 +116,13 @@ class ScoringContext(CommandContext):
     """The context for scoring."""
 
     fork: Callable[[], Path]
-    """A fresh copy of the prepared tree with the agent's filtered patch and the hidden tests."""
+    """Create a fresh copy of the prepared tree with the agent's filtered patch and the hidden tests."""
     hidden: Sequence[str] = ()
     """Paths of the hidden tests in that copy."""
     save_output: Callable[[ExecResult], None]
     """Record the passing command's output as evidence."""
     save_file: Callable[[str, bytes], None] = lambda name, data: None
-    """Record a file of the scorer, with a name, next to the output."""
+    """Record a file of the scorer under a name, next to the output."""
     calibration: Calibration | None = None
     """The scorer's calibration for the task in this environment, if it ``calibrates``."""
     per_test: bool = False

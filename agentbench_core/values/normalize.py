@@ -29,7 +29,7 @@ _ROOTS = (
     *(((*name.split("/"),), 0) for name in ("tmp", "var/tmp", "dev/shm", "private/tmp", "private/var/tmp")),
     *(((*name.split("/"),), 3) for name in ("var/folders", "private/var/folders")),
 )
-"""Temporary directories, and the number of further parts before the files: macOS has two generated names and ``T``."""
+"""Temporary directories, and how many path parts precede the files in them: on macOS, two generated ones and ``T``."""
 _LEADS = frozenset(("", "n", "r", "t"))  # before an absolute path: nothing, or the second half of an escape
 _GENERATED = re.compile(r"tmp(?:[a-z0-9_]{8}|\.[A-Za-z0-9]{10})\b")
 _OURS = re.compile(r"agentbench-(?:[a-z]++-)*+[a-z0-9_]{8}")

@@ -57,7 +57,7 @@ class _Level:
 class _Copy:
     """One copy in progress: its two current directories, and whether the file system can share blocks.
 
-    It descends by name, ascends by ``..`` and checks that this is the directory it came from. Resolving whole paths
+    It descends by name, ascends by ``..`` and checks that it arrives where it came from. Resolving whole paths
     would take time quadratic in the depth.
     """
 
@@ -210,7 +210,7 @@ def remove_tree(path: Path) -> None:
 
 
 def _open_for_removal(parent: int, name: str) -> int | None:
-    """Open a directory, with all permissions for its owner. Otherwise, unlink what is there, if anything; return None."""
+    """Open a directory, with all permissions for its owner. Unlink anything else. Returns None if there is none."""
     try:
         mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
         if not stat.S_ISDIR(mode):

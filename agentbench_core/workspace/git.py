@@ -165,7 +165,7 @@ class Git:
             raise UnavailableError("git is not installed", remedy="Install git 2.30 or newer.") from None
 
     def lines(self, *arguments: str, deadline: Deadline) -> Generator[bytes, None, None]:
-        """The lines that a git command with ``-z`` ends with a NUL, possibly endless. Close the generator to end early.
+        """The NUL-terminated lines of a git command with ``-z``, possibly endless. Close the generator to end early.
 
         Raises like :meth:`run`, and InputError for a line of more than 1 MiB.
         """
