@@ -212,7 +212,7 @@ def _unsealed(where: str, event: bytes) -> bytes:
 
 
 def _record(where: str, body: bytes) -> dict[str, Any] | None:
-    """The record in an event, if it is the end of an attempt."""
+    """The record in an event; ``None`` if the event is not the end of an attempt."""
     event = _value((where, body))
     return event["record"] if event.get("type") == _FINISHED else None
 

@@ -82,7 +82,7 @@ class Environment(Protocol):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Facts about it, such as image digest, OS, python, pip freeze, cache hit, limits that are not enforced."""
+        """Facts about this environment, such as image digest, OS, Python, pip freeze, cache hit, unenforced limits."""
 
     def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> Sandbox:
         """Start a sandbox on ``workspace``, a fork of the prepared tree, which the sandbox owns from then on.
@@ -205,14 +205,14 @@ class RunView(Protocol):
 
     @property
     def directory(self) -> Path:
-        """Its path."""
+        """The path of the run directory."""
 
     @property
     def manifest(self) -> RunManifest:
         """``run.json``."""
 
     def records(self) -> Iterator[AttemptRecord]:
-        """The last record of each (task, variant, repeat), in the order of the file."""
+        """The last record of each (task, variant, repeat) that is not superseded, in the order of the file."""
 
     def rows(self) -> Iterator[AttemptRow]:
         """The records of :meth:`records`, with only the fields that reports aggregate: fast, with little memory."""

@@ -182,7 +182,7 @@ def digest(value: object) -> str:
 def not_passed(
     expected: Collection[str], outcomes: Mapping[str, str] | None, details: Mapping[str, str] | None = None
 ) -> str:
-    """A message about the expected tests that did not pass; empty if all did. ``details`` replace outcomes in it."""
+    """A message about expected tests that did not pass; empty if all did. ``details``, if given, replaces outcomes."""
     if outcomes is None:
         return "the tests wrote no result file"
     words = outcomes if details is None else details
