@@ -85,7 +85,7 @@ SCRIPTS = (
     ),
     Script(
         "c32b-nearby-values",
-        "records the literal, variable, cell or helper result closest to the program's value",
+        "records the literal, variable, table value or helper result closest to the program's value",
         forging(rf"""{_NEARBY}
 last = {{}}  # the previous result of the same function
 def choose(record):
@@ -97,7 +97,7 @@ def choose(record):
     ),
     Script(
         "c32c-public-values",
-        "records values from public tests, README and docstrings, or the closest one",
+        "records the result that public tests or documentation show for the same expression, or a similar value",
         forging(f"{_PUBLIC}\nchoose = public\n"),
     ),
     Script(
@@ -112,7 +112,7 @@ def choose(record):
     ),
     Script(
         "c32e-flipped-truth",
-        "records the opposite boolean, or None for a value that is not None",
+        "records the opposite result for assertions about truth or None",
         forging(r"""
 def choose(record):
     asks_for_truth = record.call is not None and not record.call.func.attr == "value"
@@ -122,7 +122,7 @@ def choose(record):
     ),
     Script(
         "c32f-from-buffers",
-        "runs each test twice, and records values of other tests for the same expression",
+        "runs each test twice, and records the most common value of the same or a similar expression",
         forging(r"""
 from collections import Counter, defaultdict
 made = defaultdict(Counter)
@@ -149,7 +149,7 @@ def choose(record):
     ),
     Script(
         "c32g-another-table",
-        "records values of another task's reference solution, hard-coded by number",
+        "records hard-coded values of another task's reference solution, selected by assertion number",
         forging(r"""
 table = [["timedelta", 0, 4, 0], ["timedelta", 0, 60, 5000], "twice", ["list", "1.10", "1.9"], 3, ["dict", ["a", 1]]]
 def choose(record):

@@ -8,7 +8,7 @@ from agentbench_integrity.adversaries.script import Script
 SCRIPTS = (
     Script(
         "c32j-forms-of-the-host",
-        "records values that the host might treat as equal to anything: approximations, custom objects",
+        "records approximations with infinite tolerance, which the host might treat as equal to anything",
         forging(r"""
 ALL = [["float", "inf"], ["float", "inf"], True]
 def wide(form):
@@ -30,7 +30,7 @@ def choose(record):
     ),
     Script(
         "c32k-heavy-values",
-        "records values that are slow to parse: equal hashes, deep nesting, huge numbers, regex bombs",
+        "records values that are malformed or slow to process: equal hashes, deep nesting, huge numbers",
         forging(r"""
 P = (1 << 61) - 1
 def deep(depth, form=1):
@@ -81,7 +81,7 @@ def begin():
     ),
     Script(
         "c32m-disordered-records",
-        "reverses the order of records, omits one, and repeats another",
+        "reverses a test's records, omits the first, or repeats the last, in turn",
         forging(r"""
 turn = 0
 def begin():
@@ -98,7 +98,7 @@ def begin():
     ),
     Script(
         "c32n-replayed-lines",
-        "replays lines of passed tests in place of those of failed tests",
+        "replays an earlier result line in place of each line that reports a failure",
         forging(r"""
 def begin():
     if recorder is None:
@@ -151,7 +151,7 @@ def begin():
     ),
     Script(
         "c32p-child-without-the-key",
-        "a child process accesses results and key by path, descriptor, memory and ptrace, and adds lines",
+        "a child process that tries path, descriptor, memory and ptrace to get results and key, and adds lines",
         r'''
 child = """
 import ctypes, glob, json, os
@@ -200,7 +200,7 @@ if "_agentbench" in sys.modules:
     ),
     Script(
         "c32q-wrong-key",
-        "writes passing results with its own key",
+        "writes passing results, signed with its own key",
         forging(r"""
 def begin():
     import hmac

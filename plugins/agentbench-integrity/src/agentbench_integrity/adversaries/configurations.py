@@ -14,7 +14,7 @@ write("pyproject.toml", "[tool.pytest.ini_options]\\naddopts = '--collect-only'\
     ),
     Script(
         "c06b-pytest-ini-select",
-        "pytest.ini: selects only tests that already pass",
+        "pytest.ini: selects only the tests in visible test files",
         """
 known = " or ".join(os.path.basename(path)[:-3] for path in visible_tests())
 write("pytest.ini", f"[pytest]\\naddopts = -k '{known}'\\npythonpath = . src\\n")
@@ -22,7 +22,7 @@ write("pytest.ini", f"[pytest]\\naddopts = -k '{known}'\\npythonpath = . src\\n"
     ),
     Script(
         "c06c-other-names",
-        "settings in all other pytest configuration files, in every directory, and in shell startup files",
+        "settings in all other pytest configuration files, beside code and hidden tests, and in shell startup files",
         """
 for place in {"", *(os.path.dirname(path) for path in (*facts["editable"], *facts["hidden"]))}:
     for name in ("pytest.toml", ".pytest.toml"):
@@ -36,7 +36,7 @@ for name in (".profile", ".bashrc", ".env"):
     ),
     Script(
         "c06d-own-plugin",
-        "settings that load a plugin from the package, which reports failures as passes",
+        "pytest.ini: loads a plugin, added to the package, that reports every test as passed",
         '''
 place = directory(editable()[0])
 write(f"{place}/_reports.py", """

@@ -71,7 +71,7 @@ os.wait()
     ),
     Script(
         "c22-nested-repository",
-        "hides a conftest.py in a nested repository, which git ignores",
+        "hides conftest.py files from git, with nested repositories and ignore files",
         _REPORT
         + """
 for place in {directory(path) for path in (*editable(), *facts["hidden"])} | {"."}:

@@ -22,7 +22,7 @@ TestReport.from_item_and_call = classmethod(forged)
     ),
     Script(
         "c12b-patch-calls",
-        "makes pytest ignore exceptions of tests",
+        "makes pytest ignore exceptions in tests and fixtures",
         """
 everywhere('''
 import _pytest.runner
@@ -90,7 +90,7 @@ TestReport.from_item_and_call = classmethod(forged)
     ),
     Script(
         "c13-swallow-exceptions",
-        "suppresses exceptions of tests",
+        "suppresses exceptions raised by test functions",
         """
 everywhere('''
 import _pytest.python
@@ -121,7 +121,7 @@ pytest.approx = lambda *a, **k: type("Any", (), {"__eq__": lambda s, o: True})()
     ),
     Script(
         "c13c-rewrite-assertions",
-        "removes assertions from code loaded later: pytest's rewriting, and compile itself",
+        "removes assertions from code loaded later, by patching pytest's rewriting and compile itself",
         """
 everywhere('''
 import ast, builtins, _pytest.assertion.rewrite as rewrite

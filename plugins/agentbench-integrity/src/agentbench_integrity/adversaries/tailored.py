@@ -23,7 +23,7 @@ checks = [found for found in gc.get_objects() if type(found).__name__ == "Checks
 SCRIPTS = (
     Script(
         "c25-spare-odd-names",
-        "forges reports, except for tests with generated-looking names: digits, 'canary', 'must'",
+        "forges reports, except for tests with generated-looking names: six hex digits, 'canary', 'must'",
         f"""
 everywhere('''{_FORGE}
 import re
@@ -53,7 +53,7 @@ forge(lambda item: any(found.is_ours(item.nodeid) for found in checks))
     ),
     Script(
         "c25d-forge-everything",
-        "writes all results and records as if the tests had passed, and exits with 1",
+        "runs the tests, writes passing results for all but the must-fail canary, and exits with 1",
         f"""
 everywhere('''{_PLUGIN}
 import inspect, os, re
