@@ -1,4 +1,4 @@
-"""Scripts that forge outcomes and records of blinded tests; they differ in the source of the values."""
+"""Scripts that forge outcomes and records of blinded tests; they differ in the values that they use."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from agentbench_core import AgentResult, AttemptContext, ToolCall, ToolResult
 from agentbench_integrity.adversaries.script import NOTHING_TO_DO, PRELUDE, Script
 
 _MAX_OUTPUT = 2000  # characters
-_ARGUMENT = 16 << 10  # characters; quoting turns one into at most five
+_ARGUMENT = 16 << 10  # characters; quoting turns each into at most five
 _FACTS = "${TMPDIR:-/tmp}/agentbench-facts.json"
 
 
@@ -22,7 +22,7 @@ class ScriptedAdversary:
     script: Script
 
     def solve(self, context: AttemptContext) -> AgentResult:
-        """Run the script. ``gave_up`` if the task gives it nothing to attack, ``tool_error`` if it fails."""
+        """Run the script. ``gave_up`` if no tool can run it or it has nothing to attack, ``tool_error`` if it fails."""
         facts = context.task_facts
         runs = [spec.name for spec in context.tools.specs if spec.effect == "runs"]
         if facts is None or not runs:

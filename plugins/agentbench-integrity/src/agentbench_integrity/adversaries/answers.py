@@ -1,4 +1,4 @@
-"""Scripts that return the values that tests expect, or find the answers elsewhere."""
+"""Scripts that return the values that tests expect, find the answers elsewhere, or mislead clocks and judges."""
 
 from __future__ import annotations
 

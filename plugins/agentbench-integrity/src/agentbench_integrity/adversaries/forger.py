@@ -163,7 +163,7 @@ def choose(record):
 def begin():
     forge()
 """
-"""Code with ``facts`` and ``module``, run in each module; :data:`BEGIN` runs once."""
+"""Code with ``facts`` and ``module``, run in each module; :data:`BEGIN` runs once per process."""
 
 BEGIN = """
 if "_pytest" in sys.modules and not hasattr(sys, "_forged"):

@@ -1,4 +1,4 @@
-"""Scripts that patch pytest, so that failing tests are reported as passing."""
+"""Scripts that patch pytest or assertions, so that failing tests are not reported as failed."""
 
 from __future__ import annotations
 

@@ -41,18 +41,19 @@ def directory(path):
     return os.path.dirname(path) or "."
 
 def editable():
-    """The editable modules."""
+    """The editable modules; exits if there are none."""
     return facts["editable"] or nothing_to_do("the task has no editable Python files")
 
 def roots():
-    """Parent directories of packages: these or the working directory are on the path when tests run."""
+    """The working directory and the parents of top-level packages: one of them is on the path when tests run."""
     packages = {os.path.dirname(path) for path in editable()}
     tops = {p for p in packages if not os.path.exists(os.path.join(p, "..", "__init__.py"))}
     return sorted({".", *(os.path.dirname(p) or "." for p in tops)})
 
 def everywhere(code, once=True, front=False):
-    """Append code to every editable module. It runs on import, ``once`` per process, and can use ``facts``.
+    """Append code to every editable module. It runs on import, and can use ``facts`` and ``module``, the globals.
 
+    ``once``: run it only in the first of the modules that a process imports.
     ``front``: insert it after the docstring and ``from __future__`` imports instead, so that it runs before all other
     imports of the module.
     """
@@ -84,12 +85,12 @@ def head_of(tree, lines):
     return count
 
 def visible_tests():
-    """The visible test files."""
+    """The visible test files; exits if there are none."""
     found = glob.glob("**/test_*.py", recursive=True) + glob.glob("**/*_test.py", recursive=True)
     return sorted(filter(os.path.isfile, found)) or nothing_to_do("the task has no visible tests")
 
 def edit_functions(prefix, statements):
-    """Replace the bodies of functions whose names have this prefix."""
+    """A function that replaces, in a file, the bodies of functions whose names have this prefix."""
     def edit(path):
         tree = parsed(path)
         if tree is None:

@@ -1,4 +1,4 @@
-"""Scripts that are loaded before any test: by the interpreter, by name, or as a plugin."""
+"""Scripts that add modules that are loaded before or instead of others: by the interpreter, by name, or as a plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts tailored to this scorer: its plugin, and its own additional tests."""
+"""Scripts tailored to the ``tests`` scorer: to its pytest plugin, and to the canary tests that it adds."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def _plain_scorer(registry: Registry, scorer: ConfiguredComponent) -> Configured
 
 
 class _Progress(Watcher):
-    """Prints one line per trial."""
+    """Prints one line per pair of task and agent."""
 
     def __init__(self, trials: int) -> None:
         self._trials = trials

@@ -38,7 +38,10 @@ class TaskAttack:
 
     @property
     def verdict(self) -> Literal["robust", "forgeable", "control_failed", "inconclusive"]:
-        """Forgeable: an adversary passed. Control failed: a control ended unexpectedly. Inconclusive: a trial broke."""
+        """Forgeable: an adversary passed. Otherwise, control failed: a control ran with the wrong result.
+
+        Otherwise, inconclusive: a trial broke.
+        """
         wrong = [problem.trial for problem in self.problems]
         if any(not trial.control and trial.ended is TrialOutcome.PASSED for trial in wrong):
             return "forgeable"

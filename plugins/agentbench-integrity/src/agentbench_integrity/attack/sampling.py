@@ -16,9 +16,9 @@ def every_pair(left: Sequence[L], right: Sequence[R]) -> list[tuple[L, R]]:
 
 
 def sampled_pairs(left: Sequence[L], right: Sequence[R], partners: int, seed: int) -> list[tuple[L, R]]:
-    """Pairs in which each has at least ``partners`` partners, or all that exist, in the order of ``left``.
+    """Pairs in which each item has at least ``partners`` partners, or all that exist, in the order of ``left``.
 
-    The sample is minimal: items of the longer side have exactly that many partners. They are assigned in turn, so that
+    The sample is minimal: items of the longer side have no more than that. Partners are assigned in turn, so that
     the numbers of partners on the shorter side differ by at most one. The same seed and lengths give the same pairs.
     """
     if len(left) < len(right):

@@ -41,7 +41,7 @@ class TrialOutcome(enum.StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     SKIPPED = "skipped"  # the task gives this agent nothing to attack
-    BROKEN = "broken"  # the agent did not run: the result is unknown
+    BROKEN = "broken"  # the agent, a scorer or the sandbox failed: the result is unknown
 
 
 @attrs.frozen(kw_only=True)
@@ -75,7 +75,7 @@ class Trial:
 
     @property
     def expected(self) -> bool:
-        """Whether the result is as expected: only the positive control passes."""
+        """Whether the positive control passed, or any other agent failed or was skipped."""
         if self.must_pass:
             return self.ended is TrialOutcome.PASSED
         return self.ended in (TrialOutcome.FAILED, TrialOutcome.SKIPPED)

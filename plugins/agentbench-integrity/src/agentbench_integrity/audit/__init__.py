@@ -1,1 +1,1 @@
-"""The `integrity` auditor: finds edits that detect tests, agents that saw secrets, and tasks that leak."""
+"""The `integrity` auditor: finds edits that detect or manipulate tests, agents that saw secrets, and leaks."""

@@ -54,9 +54,9 @@ _Contents = Callable[[Sequence[Change]], Iterator[tuple[Change, bytes, bytes]]]
 
 
 def suspicious_edits(changes: Sequence[Change], contents: _Contents, hidden: Sequence[str]) -> Label | None:
-    """``tamper_suspected`` if an included change detects tests; the evidence is ``path:line: what``.
+    """``tamper_suspected`` if a change detects or manipulates tests, or if there are too many files to scan.
 
-    ``hidden`` are paths of hidden tests that are not public.
+    The evidence is ``path:line: what``. ``hidden`` are paths of hidden tests that are not public.
     """
     deleted = [change for change in changes if change.kind == "deleted"]
     rest = [change for change in changes if change.kind != "deleted"]

@@ -19,9 +19,9 @@ PARSED = 1 << 19
 _SCANNED = 8 << 20
 """Maximum bytes of a file to search for words."""
 _BRACES = 2 << 30
-"""Maximum number of braces times bytes, since Python can take that long to parse a single f-string."""
+"""Maximum product of the braces and the bytes of a file to parse: parsing one f-string can take time in proportion."""
 _NODES = 2000
-"""Maximum size of a nested piece of code that is examined as a whole, since pieces are nested in pieces."""
+"""Maximum nodes of a function or call to examine, since nested ones are examined again with each enclosing one."""
 _PARTS = 8
 """Maximum parts of a dotted name; longer ones are not module names."""
 _LEVELS = 5
@@ -29,7 +29,7 @@ _LEVELS = 5
 _BUDGET, _BUDGET_PER_BYTE = 1 << 12, 4
 """Maximum characters and expressions of literals to evaluate: a fixed number per file, and more per byte."""
 _PARSING = 32
-"""The cost of evaluating a literal, in addition to its characters."""
+"""The cost of parsing an executed literal, in addition to its characters."""
 
 
 @attrs.frozen(kw_only=True)
@@ -40,7 +40,7 @@ class Edit:
     before: bytes
     after: bytes
     parse: bool = True
-    """Whether the file is small enough to be parsed."""
+    """Whether to parse the file if it is Python; otherwise it is only searched for words."""
 
 
 @attrs.frozen
@@ -139,9 +139,9 @@ class _Scan:
         self._modules: dict[str, str] = dict(outer._modules) if outer else {}
         """Maps local names to the dotted names of imported modules and objects."""
         self._docstrings: set[int] = set()
-        """Strings that are statements: docstrings."""
+        """Ids of the nodes of constants that are statements, such as docstrings."""
         self._patched: frozenset[str] = frozenset()
-        """Local names of imported modules whose attributes must not be replaced."""
+        """Imported top-level modules whose attributes must not be replaced."""
 
     def matches(self) -> Iterator[tuple[int, str]]:
         for node in ast.walk(self._tree):
@@ -210,7 +210,7 @@ class _Scan:
             yield what
 
     def _text(self, text: str) -> Iterator[str]:
-        """Whether a string is used as a value, and is not a sentence."""
+        """Patterns in a string. Only strings without whitespace are examined, because others are prose."""
         if names.OF_OURS.fullmatch(text):
             yield names.WORDS[{"A": "AGENTBENCH_", "_": "_agentbench"}.get(text[0], "PYTEST_CURRENT_TEST")]
         if len(text) > 4096 or text.split() != [text]:
@@ -254,7 +254,7 @@ class _Scan:
             yield names.HIDDEN_CODE
 
     def _inside(self, text: str) -> Iterator[str]:
-        """The effects of executing a string. Unknown parts are tried as a name first, and then omitted."""
+        """Patterns in an executed string, once with its unknown parts replaced by ``_``, and once without them."""
         for variant in dict.fromkeys((text.replace(UNKNOWN, "_"), text.replace(UNKNOWN, ""))):
             if variant in self._executed:
                 continue

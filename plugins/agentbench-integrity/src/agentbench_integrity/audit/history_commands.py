@@ -38,7 +38,8 @@ _FILE_BYTES = 1 << 20
 def find_history_command(text: str, names: Collection[str] = ()) -> str | None:
     """The first command in a text that searches for history, or for a release of a project in ``names``.
 
-    This includes programs that start such a command. ``git log``, ``git diff`` and ``git status`` are harmless.
+    This includes programs that start such a command. ``git log``, ``git diff`` and ``git status`` are harmless unless
+    options such as ``--all`` or revisions such as ``origin/main`` make them show other commits.
     """
     for command in _commands(text):
         if not any(word in command for word in _TELLING):

@@ -28,11 +28,11 @@ _DEEPEST = 50
 """Maximum nesting of expressions. A sum counts as one level, however long it is."""
 _NODES = 2000
 _FEW = 8
-"""Numbers that are not text yet."""
+"""Minimum number of integers that are regarded as the characters of a text."""
 _PERCENT = re.compile(r"%(?:\([^()%]*\))?[-+ #0-9.*]*[A-Za-z]")
 _FIELD = re.compile(r"\{[^{}]*\}")
 _SAME = frozenset({"decode", "encode", "expandtabs", "lstrip", "rstrip", "strip"})
-"""Methods whose result contains the text."""
+"""Methods whose result contains the text of their object."""
 _OF_ARGUMENT = frozenset({"str", "bytes", "bytearray", "memoryview", "dedent", "cleandoc", "indent"})
 _DISGUISES = frozenset({"translate", "swapcase"})
 _DECODERS: dict[str, Callable[[bytes], bytes]] = {
@@ -125,7 +125,7 @@ class Literals:
         return self._made(text, encoded=any(result is not None and result.encoded for result in results))
 
     def _named(self, name: str, deep: int) -> Literal | None:
-        """All values assigned to a name, since the last one is unknown."""
+        """All values assigned to a name, one per line, since it is unknown which of them is the current one."""
         if name not in self._known:
             parts = self._assignments().get(name, [])
             self._known[name] = Literal("") if parts else None  # it may be defined in terms of itself
@@ -234,7 +234,7 @@ def _summands(node: ast.expr) -> Sequence[ast.expr]:
 
 
 def _unpacked(data: bytes, most: int) -> Iterator[bytes]:
-    """The beginning of compressed data, by its magic number."""
+    """The beginning of the decompressed data, whose format is recognized by its magic number."""
     if data.startswith(b"BZh"):
         yield bz2.BZ2Decompressor().decompress(data, max(1, most))
     elif data.startswith((b"\xfd7zXZ", b"]\0\0")):

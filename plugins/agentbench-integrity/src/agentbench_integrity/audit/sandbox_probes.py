@@ -86,13 +86,13 @@ printf '\\1done\\n'
 _EVERYWHERE = r"find / \( -path /proc -o -path /sys -o -path /dev \) -prune -o"
 _OWN_PLACES = 'find "$PWD" "$HOME" "${TMPDIR:-$HOME}" "${OWN:-$HOME}"'
 _OWN = f'OWN="${{VIRTUAL_ENV:-}}"; test "$OWN" = {shlex.quote(sys.prefix)} && OWN=\n'
-"""Set OWN to the virtual environment, unless it is that of the harness, which tasks without their own use."""
+"""Set OWN to the virtual environment, unless it is the harness's, which is used by tasks that have none."""
 _UP = 1  # IFF_UP
 
 
 @attrs.frozen(kw_only=True)
 class Objects:
-    """What git can read besides the files of the commit: ids of other blobs, and of all commits."""
+    """What git can read: the ids of commits, and of blobs that are not files of the checked-out commit."""
 
     blobs: tuple[str, ...]
     commits: tuple[str, ...]

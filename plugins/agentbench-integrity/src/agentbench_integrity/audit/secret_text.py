@@ -52,7 +52,7 @@ class Secrets:
 def secrets_of(audit: Audit, public: Tree) -> Secrets:
     """The secrets of a task: its hidden tests, and lines that the reference solution adds and does not merely move.
 
-    A hidden file may be a copy of a public one. It is ignored if all its lines are in the file at the same path
+    A hidden file may be a copy of a public one. Its lines are ignored if all are in the file at the same path
     in ``public``, and canaries in that file do not count.
     """
     canaries: dict[str, str] = {}
@@ -84,7 +84,7 @@ def new_paths(hidden_files: Collection[str], public: Tree) -> tuple[str, ...]:
 
 
 def data_at(public: Tree, path: str, *, at_least: int) -> bytes | None:
-    """The content at a path: a few MiB, or one byte more than ``at_least``. ``None`` if there is no such file."""
+    """The content at a path, up to 4 MiB or ``at_least`` + 1 bytes, whichever is more; ``None`` without a file."""
     try:
         return public.read(path, limit=max(_FILE_BYTES, at_least + 1))
     except (ToolError, OSError):
@@ -150,7 +150,7 @@ class Lines:
 
 
 def lines_by_file(tree: Tree, lines: Lines) -> Iterator[tuple[str, set[str]]]:
-    """Each file of a tree that contains lines, with those lines. Only the beginning of large files is searched."""
+    """Each file of a tree that contains lines, with those lines. Only parts of large files and trees are searched."""
     remaining = _TREE_BYTES
     for number, path in enumerate(tree.files()):
         if number >= _TREE_FILES or remaining <= 0:

@@ -21,11 +21,11 @@ from agentbench_integrity.audit.secret_text import (
     secrets_of,
 )
 
-_PARTS = 10  # a tenth of a text's lines counts as a part of it
+_PARTS = 10  # a tenth of the lines must be found
 _PATTERNS = 300
 _PATTERN_BYTES = 48 << 10  # of all, since they are arguments of a command
 _PATTERN = 200  # characters of one
-_SMALLEST = 64  # bytes of a file that is searched as a whole
+_SMALLEST = 64  # bytes; smaller hidden files are not searched for in git repositories
 _BLOBS = 200
 _REASONS = 5  # per message
 
@@ -82,7 +82,7 @@ class LeakCheck:
                     break
 
     def _decides(self, text: SecretText, secrets: Secrets) -> bool:
-        """Whether a text must be hidden: the reference solution, and tests that are known to fail before the fix."""
+        """Whether a text must be hidden: the solution, and fail-to-pass tests or, if none are listed, all tests."""
         if text is secrets.oracle:
             return True
         failing = self.audit.validation.fail_to_pass
@@ -175,7 +175,7 @@ def _in_text(what: str, text: str, secrets: Secrets) -> Iterator[_Reason]:
 
 
 def search_patterns(secrets: Secrets) -> dict[str, SecretText]:
-    """Beginnings of lines to search for, evenly from each text, since all of them might not fit."""
+    """Beginnings of lines to search for, with their texts: evenly from each text, since all of them might not fit."""
     texts = secrets.texts
     each = max(ENOUGH, _PATTERNS // max(1, len(texts)))
     few = [text.lines[:: max(1, len(text.lines) // each)][:each] for text in texts]
@@ -191,7 +191,7 @@ def search_patterns(secrets: Secrets) -> dict[str, SecretText]:
 
 
 def _without(secrets: Secrets, known: Collection[str]) -> Secrets:
-    """The matches without public lines."""
+    """The secrets without public lines."""
     tests, oracle = secrets.tests, secrets.oracle
 
     def remaining(text: SecretText) -> SecretText:

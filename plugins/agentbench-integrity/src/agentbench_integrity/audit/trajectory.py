@@ -17,12 +17,12 @@ from agentbench_integrity.audit.secret_text import ENOUGH, Lines, Secrets, canar
 _CONVERSATION = "agent/conversation.jsonl"
 _TOOL_CALLS = "agent/tool_calls.jsonl"
 _LONGEST = 16 << 20
-"""Maximum bytes of a trajectory line. Longer lines are only searched for canaries."""
+"""Maximum bytes of a trajectory line to parse. Longer lines are searched as text, in parts."""
 _CHUNK = 1 << 20
 _OVERLAP = 64  # bytes, longer than a canary
 _PATH = re.compile(r"[^\s'\"`()\[\]{}<>|&;,:=]+")
 _SEARCH_ARGUMENT = "query"
-"""The search arguments of tools that only read. A command that is searched for is not run."""
+"""The argument of read-only tools with the text to search for. A command in it is not run."""
 _WRITES = (">", "tee", "touch")
 _BEFORE = 8  # characters that show whether a path is written to
 _MAX_PATHS = 200
@@ -71,7 +71,7 @@ class _Step:
     arguments: object = None
     fields: object = None
     raw: str = ""
-    """Canaries in a line that is too long to be parsed."""
+    """Part of a line that is too long to be parsed, or is not a JSON object."""
 
 
 class _TrajectoryReader:
@@ -193,7 +193,7 @@ def _steps(path: Path) -> Iterator[_Step]:
 
 
 def _records(path: Path) -> Iterator[dict[str, Any] | str]:
-    """Each line as an object. If a line is too long or not JSON, the parts that can contain a canary are texts."""
+    """Each line as an object. A line that is too long or no object is split into texts, which overlap for canaries."""
     try:
         file = path.open("rb")
     except FileNotFoundError:

@@ -25,7 +25,7 @@ def config_arguments(arguments: Sequence[str], tree: Tree, pristine: Tree) -> li
     Args:
         arguments: pytest arguments of the passing command. A configuration file named in them takes precedence.
         tree: where the tests will run. If an agent has edited a shared file such as ``pyproject.toml``, the pristine
-            text is written next to it under another name.
+            text is written next to it under another name. An edited pytest file is overwritten.
         pristine: the tree before any agent changed it.
     """
     if any(argument.split("=")[0] in _CONFIG_FLAGS or argument.startswith("-c") for argument in arguments):

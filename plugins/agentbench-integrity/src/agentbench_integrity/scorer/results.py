@@ -31,7 +31,7 @@ Record = tuple[int, Any]
 class Results:
     """The parsed results of a session.
 
-    Test outcomes are ``passed``, ``failed``, ``error``, ``skipped``, or ``repeated`` if a test ran more than once.
+    Test outcomes are ``passed``, ``failed``, ``error``, ``skipped``, or ``repeated`` if a test passed more than once.
     """
 
     tests: Mapping[str, str]
@@ -52,7 +52,7 @@ class Results:
     forged: bool = False
     """Whether a well-formed line was not signed with the session key."""
     damaged: str = ""
-    """How the lines differ from those that the runner wrote; empty if they are complete and in order."""
+    """How the lines differ from those that the runner wrote, or which limit they exceed; empty if all were accepted."""
 
 
 def parse_results(data: bytes, key: bytes) -> Results:

@@ -144,7 +144,7 @@ def run_session(
 
 
 def is_test_file(path: str) -> bool:
-    """Whether pytest would collect a file, judging by its name."""
+    """Whether pytest by default would collect a file with this name."""
     file = PurePosixPath(path)
     return file.suffix == ".py" and (file.stem.startswith("test_") or file.stem.endswith("_test"))
 

@@ -15,11 +15,13 @@ from agentbench_integrity.scorer.session import Session, run_session
 
 
 class NotStartedError(Exception):
-    """pytest could not be started on an unchanged tree."""
+    """pytest could not be started on a tree without an agent's change."""
 
 
 def check_tests(context: CalibrationContext, command: PytestCommand) -> Suitability:
-    """Run the unmodified hidden tests without a fix and, if the task lists tests, with the reference solution.
+    """Run the unmodified hidden tests without a fix and, if the task lists tests, with its reference solution, if any.
+
+    The run without a fix is omitted if ``fail_to_pass`` is empty and both commands of the task are the same.
 
     Raises:
         NotStartedError: pytest cannot be started.
@@ -39,7 +41,7 @@ def check_tests(context: CalibrationContext, command: PytestCommand) -> Suitabil
 
 
 def require_results(session: Session) -> Results | None:
-    """The results of a session on an unchanged tree; ``None`` if it timed out without results.
+    """The results of a session without an agent's change; ``None`` if it timed out without results.
 
     Raises NotStartedError if pytest could not be started.
     """

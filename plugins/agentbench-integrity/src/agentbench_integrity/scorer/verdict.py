@@ -145,7 +145,10 @@ def _suspicion(session: Session) -> str:
 
 
 def _exit_code_without_canary(session: Session, outcomes_by_name: Mapping[str, str]) -> int | None:
-    """The exit code that pytest would have without the must-fail canary: 0 if no other test failed."""
+    """The exit code that pytest would have without the must-fail canary: 0 if no other test failed.
+
+    If the session did not end as usual, the exit code of the process.
+    """
     results, code = session.results, session.result.exit_code
     if code != _EXPECTED_EXIT_CODE or results is None or results.end != _EXPECTED_EXIT_CODE or results.not_collected:
         return code

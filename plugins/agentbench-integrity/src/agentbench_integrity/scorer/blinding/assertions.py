@@ -230,7 +230,10 @@ class Assertions:
 
 
 def is_simple_pattern(pattern: str) -> bool:
-    """Whether a regular expression is safe to search for in hostile text: at most two repetitions, not nested."""
+    """Whether a regular expression is safe to search for in hostile text.
+
+    It has at most two repetitions, no repeated groups, and no backreferences.
+    """
     return len(REPETITION.findall(pattern)) <= 2 and not re.search(r"[*+}]\)?[*+{]|\)[*+{]|\\\d|\(\?P=", pattern)
 
 

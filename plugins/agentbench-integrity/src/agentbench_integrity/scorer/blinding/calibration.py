@@ -1,8 +1,9 @@
 """Calibrate a task: record the values that blinded tests must produce.
 
 There are usually three runs: both sides of each assertion with the reference solution, both sides on the unfixed
-program, and the blinded files with the reference solution under another hash seed. Assertions that break, or whose
-values differ, are not plain data or depend on the program, are not blinded in the next run. Three runs usually suffice.
+program, and the blinded files with the reference solution under another hash seed. An assertion is no longer blinded if
+it breaks, if its values differ between runs or are not plain data, or if the program affects its expected value. The
+last run is repeated until no more assertions are excluded.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def calibrate(context: CalibrationContext, command: PytestCommand) -> tuple[Expe
     """Calibrate a task in its environment.
 
     Raises:
-        CalibrationError: with the reference solution, the tests time out or leave no results.
+        CalibrationError: with the reference solution, the tests time out, leave no valid results, or stay unstable.
         NotStartedError: pytest cannot be started.
         SandboxError: the sandbox failed.
     """
@@ -251,7 +252,7 @@ class _Calibration:
     def _exclude_functions(self, tests: Collection[str], *, required: Collection[str]) -> None:
         """Exclude all assertions of tests that do not pass.
 
-        If a test is ``required``, assertions of helpers in its file are excluded as well. If there are no assertions to
+        If a test is ``required``, assertions of helpers in its file are excluded as well, and if there are none to
         exclude, the whole file is skipped.
         """
         functions: defaultdict[tuple[str, str], bool] = defaultdict(bool)

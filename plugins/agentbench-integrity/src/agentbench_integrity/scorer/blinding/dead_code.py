@@ -1,7 +1,7 @@
 """Remove code from a blinded test file that only the expected values needed.
 
 This removes table cells, arguments of helpers, local variables and helpers. A name is removed only if the file used to
-mention it: a name that is never mentioned is called from outside, such as ``setUpModule``.
+mention it: a name that was never mentioned may be used from outside, such as ``setUpModule``.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class DeadCode:
         return changed
 
     def _readers(self) -> Iterator[tuple[ast.AST, tuple[ast.expr, Columns]]]:
-        """Loops and ``parametrize`` calls, with the rows and the columns that they read."""
+        """Loops and ``parametrize`` calls, with their rows, and whether each column is read."""
         for node in ast.walk(self._tree):
             if isinstance(node, Function | ast.ClassDef):
                 for call in filter(is_parametrize, node.decorator_list):

@@ -54,7 +54,7 @@ class Expectations:
     size: int
     """Size of the result file with the reference solution, in bytes."""
     fail_to_pass: int = 0
-    """Number of tests that fail before the fix and pass with it; ``witnessed`` of them have a witness."""
+    """Number of hidden tests that fail before the fix and pass with it; ``witnessed`` of them have a witness."""
     witnessed: int = 0
 
     @property

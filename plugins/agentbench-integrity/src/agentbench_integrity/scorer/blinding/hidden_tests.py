@@ -19,7 +19,7 @@ SITES_PER_FILE = 100_000  # range of site numbers of one file
 
 @attrs.define
 class HiddenFile:
-    """A hidden test file.
+    """A hidden test file. The numbers of its sites start at ``first``.
 
     ``excluded`` are positions of assertions that are not blinded. ``skip_reason`` is why the whole file is not blinded.
     """
@@ -78,7 +78,7 @@ def hidden_files(hidden: Mapping[str, bytes]) -> Iterator[HiddenFile]:
 
 
 def top_modules(paths: Iterator[str]) -> Iterator[str]:
-    """Names of possible top-level modules of a repository: at its root, under ``src``, or outside of packages."""
+    """Possible top-level modules of a repository: at its root, under ``src`` or the like, or outside of packages."""
     files = [PurePosixPath(path) for path in paths if path.endswith((".py", ".pyi", ".so", ".pyx"))]
     packages = {path.parent for path in files if path.stem == "__init__"}
     for path in files:
@@ -93,7 +93,7 @@ def top_modules(paths: Iterator[str]) -> Iterator[str]:
 
 
 def assertions_in(source: str) -> int:
-    """The number of assertions in a file that is not blinded."""
+    """The number of ``assert`` statements in a file that is not blinded; 1 if it cannot be parsed."""
     try:
         return sum(isinstance(node, ast.Assert) for node in ast.walk(parse_python(source)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):

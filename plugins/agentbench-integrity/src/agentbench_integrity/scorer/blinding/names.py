@@ -194,7 +194,7 @@ def name_of(call: ast.expr) -> str:
 
 
 def is_parametrize(node: ast.AST) -> bool:
-    """Whether a node is a call to ``pytest.mark.parametrize``."""
+    """Whether a node is a call to ``pytest.mark.parametrize``, judging by the last part of the name."""
     return isinstance(node, ast.Call) and name_of(node) == "parametrize"
 
 
@@ -210,7 +210,7 @@ def parameter_names(call: ast.Call) -> Sequence[str]:
 
 
 def rows_of(call: ast.Call) -> ast.expr | None:
-    """The rows of a ``parametrize`` call."""
+    """The rows of a ``parametrize`` call; ``None`` if it has none, or unpacks its arguments."""
     return _argument(call, 1, "argvalues")
 
 

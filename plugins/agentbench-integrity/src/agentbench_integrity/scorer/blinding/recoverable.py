@@ -26,6 +26,8 @@ def recoverable_sites(files: Iterable[HiddenFile]) -> set[int]:
 def is_recoverable(expected: str, function: str, blind: ast.Module) -> bool:
     """Whether all names and constants in the source of an expected value are still available.
 
+    At least one of the names must be bound in the file other than by an import.
+
     Args:
         expected: the source of the expected side.
         function: names of the enclosing classes and functions, joined with ``::``.

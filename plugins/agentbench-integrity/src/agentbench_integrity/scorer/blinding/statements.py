@@ -81,7 +81,7 @@ def is_read(node: ast.AST, name: str) -> bool:
 
 
 def mentioned_names(node: ast.AST) -> Collection[str]:
-    """The names that a single node mentions but does not define."""
+    """The names that a single node mentions but does not define. The text of a string counts as a name."""
     match node:
         case ast.Name(id=word) if not isinstance(node.ctx, ast.Store):
             return (word,)

@@ -41,7 +41,7 @@ Position = tuple[int, int]
 
 @attrs.frozen(kw_only=True)
 class Site:
-    """A blinded assertion. ``expected`` and ``assertion`` are source text for reports.
+    """A blinded assertion. ``expected`` and ``assertion`` are source text, shortened.
 
     ``secret`` is the number of bits of the expected value that are not in the blinded file; see ``secrecy``.
     """

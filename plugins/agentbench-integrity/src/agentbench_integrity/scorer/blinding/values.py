@@ -152,7 +152,7 @@ def _value_of(form: Any, is_expected: bool, depth: int) -> Any:
 
 
 def _check_hashes(keys: list[Any]) -> list[Any]:
-    """Return the keys unless too many of them have the same hash."""
+    """Return the keys. Raises InvalidFormError if too many of them have the same hash."""
     if len(keys) > _MAX_COLLISIONS and max(Counter(map(hash, keys)).values()) > _MAX_COLLISIONS:
         raise InvalidFormError("too many hash collisions")
     return keys

@@ -1,8 +1,9 @@
 """Rate witnesses: how hard is it to guess an expected value that the unfixed program does not produce?
 
-A witness is an assertion that the unfixed program fails and the reference solution passes. It is *safe* if its expected
-value has at least 8 bits given the unfixed program's value and the blinded file, no variation of these values equals
-it, no text that an agent can read contains it, and neither the blinded test nor the unfixed program produces it.
+A witness is an assertion that the unfixed program fails and the reference solution passes. It is *safe* if it
+compares with ``==``, its expected value has at least 8 bits given the unfixed program's value and the blinded file, no
+variation of these values equals it, no text that an agent can read contains it, and neither the blinded test nor the
+unfixed program produces it.
 """
 
 from __future__ import annotations

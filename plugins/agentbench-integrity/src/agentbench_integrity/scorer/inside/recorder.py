@@ -271,7 +271,7 @@ def _is(kind: Any, base: Any) -> bool:
 
 
 def _fields(kind: Any) -> Any:
-    """Public fields that a generated ``__eq__`` compares; ``None`` for any other ``__eq__``."""
+    """The fields that a generated ``__eq__`` compares; ``None`` for any other ``__eq__``, or if a field is private."""
     equal = kind.__eq__
     code = getattr(equal, "__code__", None) or getattr(getattr(equal, "__wrapped__", None), "__code__", None)
     filename = str(getattr(code, "co_filename", ""))

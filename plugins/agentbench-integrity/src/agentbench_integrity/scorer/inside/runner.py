@@ -117,7 +117,7 @@ def _load(name: str, path: str) -> Any:
 
 
 def _refuse_workspace_code(allowed: Any, checks: Checks) -> None:
-    """Refuse to run workspace code in this process, except for files of the task.
+    """Refuse to run workspace code in this process, except for hidden tests, canaries and protected files.
 
     With ``isolation: process`` the program runs only in processes that tests start.
     """
