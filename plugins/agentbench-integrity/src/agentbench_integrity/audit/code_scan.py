@@ -19,7 +19,7 @@ PARSED = 1 << 19
 _SCANNED = 8 << 20
 """Maximum bytes of a file to search for words."""
 _BRACES = 2 << 30
-"""Maximum product of the braces and the bytes of a file to parse: parsing one f-string can take time in proportion."""
+"""Maximum product of braces and bytes in a file to parse; a single f-string can take time proportional to it."""
 _NODES = 2000
 """Maximum nodes of a function or call to examine, since nested ones are examined again with each enclosing one."""
 _PARTS = 8

@@ -127,7 +127,7 @@ class Probe:
         return None if lines is None else tuple(lines)
 
     def repositories_with(self, blobs: Sequence[str]) -> Mapping[str, str] | None:
-        """The blobs that are in repositories other than the workspace's, with the path to one such repository."""
+        """The blobs in other repositories that are not in the workspace's commit, with the path to one of these."""
         lines = self._ask(self._in_places(_REPOSITORIES), *_patterns(blobs)) if blobs else ()
         if lines is None:
             return None

@@ -21,7 +21,7 @@ from agentbench_integrity.audit.secret_text import (
     secrets_of,
 )
 
-_PARTS = 10  # a tenth of the lines must be found
+_PARTS = 10  # at least a tenth of a text's lines must be found
 _PATTERNS = 300
 _PATTERN_BYTES = 48 << 10  # of all, since they are arguments of a command
 _PATTERN = 200  # characters of one

@@ -193,7 +193,7 @@ def _steps(path: Path) -> Iterator[_Step]:
 
 
 def _records(path: Path) -> Iterator[dict[str, Any] | str]:
-    """Each line as an object. A line that is too long or no object is split into texts, which overlap for canaries."""
+    """Each line as an object; one that is too long or not an object as texts, which overlap to keep canaries whole."""
     try:
         file = path.open("rb")
     except FileNotFoundError:
