@@ -9,11 +9,11 @@ from agentbench_mechanic.guessing import Guess, next_guess, patched, paths_of
 from agentbench_mechanic.transcript import Reply, Transcript
 
 _WITH_CHANGES = re.compile(r"^With (?:these changes,|them) `", re.MULTILINE)
-"""Matches prompt versions v2 and v1."""
+"""Matches the texts of prompt versions v2 and v1."""
 
 
 def explore(transcript: Transcript, max_files: int) -> Reply | None:
-    """List the files, then read the relevant ones; ``None`` when enough files were read."""
+    """List the files, then read the most relevant; ``None`` when none are left or ``max_files`` were read."""
     if "list_files" in transcript.tools and not transcript.calls_of("list_files"):
         return Reply.call("Listing the files.", "list_files", {"glob": "**/*.py"})
     requested = [one.argument("path") for one in transcript.calls_of("read_file")]
@@ -24,7 +24,7 @@ def explore(transcript: Transcript, max_files: int) -> Reply | None:
 
 
 def explore_findings(transcript: Transcript, max_files: int) -> Reply | None:
-    """Read the files that were changed before, then those in the findings."""
+    """Read the files that earlier diffs change, then those in the findings; ``None`` when all were read."""
     paths = list(dict.fromkeys(path for diff in diffs_in(transcript.text) for path in paths_of(diff)))
     findings = [path for path in source_paths_in(transcript.text) if path not in paths]
     paths += findings[: max(max_files - len(paths), 1)]
@@ -38,7 +38,7 @@ def explore_findings(transcript: Transcript, max_files: int) -> Reply | None:
 
 
 def fixed_a_part(text: str) -> bool:
-    """Whether the changes described in a text made some tests pass."""
+    """Whether, according to a text, fewer tests fail with the applied changes than before."""
     match = _WITH_CHANGES.search(text)
     before, now = (failures_in(text[: match.start()]), failures_in(text[match.end() :])) if match else (None, None)
     return before is not None and now is not None and now < before

@@ -32,7 +32,7 @@ def locations_in(output: str) -> list[tuple[str, int]]:
 
 
 def failures_in(output: str) -> int | None:
-    """The number of failing tests, from the last line with a count."""
+    """The number of failing tests: the last count of failures or errors; ``None`` if there is none."""
     counts = _FAILED.findall(output)
     return int(counts[-1][0] or counts[-1][1]) if counts else None
 
@@ -43,7 +43,7 @@ def tests_in(output: str) -> list[str]:
 
 
 def source_paths_in(text: str) -> list[str]:
-    """Source files that a text names, excluding tests."""
+    """Python files named at the start of a line, as in ``path.py: text``, without tests."""
     return list(dict.fromkeys(path for path in _SOURCE.findall(text) if not is_test(path)))
 
 
@@ -59,7 +59,7 @@ def is_test(path: str) -> bool:
 
 
 def most_relevant(paths: Iterable[str], text: str) -> list[str]:
-    """Source files: first those that tracebacks name, then those that the text mentions most."""
+    """Source files except ``__init__.py`` and ``__main__.py``: first those in tracebacks, then those mentioned most."""
     named = [path for path, _ in locations_in(text)]
 
     def rank(path: str) -> tuple[int, int, str]:

@@ -11,7 +11,7 @@ from agentbench_mechanic.repair.ranking import is_python, repaired, repairs, sou
 from agentbench_mechanic.repair.source import Repair, Source, unified_diff
 
 _ELSEWHERE = 0.2
-"""The suspicion of lines that no traceback names."""
+"""The suspicion of lines that are neither named in a traceback nor next to such a line."""
 _SMELL = 0.5
 """Minimum suspicion of code smells."""
 _PATH = re.compile(r"^\+\+\+ (?:b/)?(\S+)", re.MULTILINE)
@@ -59,7 +59,7 @@ def next_guess(
 
     Args:
         read: current sources: path -> text.
-        applied: unified diffs of one file each that were applied to them, in order.
+        applied: unified diffs that led to the current sources, in order; each changes one file.
         refused: unified diffs that could not be applied.
         output: output of the failing command before these changes.
         keep: keep the applied changes, which fixed some failures, and fix only code smells in addition.
@@ -100,7 +100,7 @@ def paths_of(diff: str) -> list[str]:
 
 
 def patched(text: str, diff: str, *, back: bool = False) -> str:
-    """Text with a diff of one file applied or reverted; unchanged where the diff does not match."""
+    """Text with a diff of one file applied, or reverted if ``back``. Skips hunks that do not match exactly once."""
     for hunk in _HUNK.finditer(diff):
         lines = hunk[1].splitlines(keepends=True)
         old = "".join(line[1:] for line in lines if line[:1] in (" ", "-"))

@@ -48,7 +48,7 @@ def _next(transcript: Transcript) -> Reply:
 
 
 def _call_unknown_tool(transcript: Transcript) -> Reply:
-    """Call the first of the unknown tools once, with arguments that match its schema."""
+    """Call the first offered tool once, with arguments for its schema; then give up."""
     name = next(iter(transcript.tools))
     if transcript.exchanges:
         return Reply("There is nothing here that I can fix.")
@@ -56,14 +56,14 @@ def _call_unknown_tool(transcript: Transcript) -> Reply:
 
 
 def _cannot_search(transcript: Transcript) -> bool:
-    """Whether a search in the sandbox is impossible: the upload is too large, or the search did not start."""
+    """Whether a search is impossible: the upload needs too many commands, or every search failed to start."""
     searches = [one for one in transcript.calls_of("run") if _SEARCH in one.argument("command")]
     started = any("repair: " in one.result for one in searches)
     return len(upload_commands(transcript.max_tokens)) > _MAX_PARTS or (bool(searches) and not started)
 
 
 def _repair(transcript: Transcript) -> Reply:
-    """Search for a fix in the sandbox."""
+    """The next step of a search in the sandbox: upload it, run it, apply the change that it found, or give up."""
     command = command_in(transcript.text)
     parts = upload_commands(transcript.max_tokens)
     uploads = [one for one in transcript.calls_of("run") if "mechanic.packed" in one.argument("command")]
@@ -113,7 +113,7 @@ def _passes(patch: Exchange, command: str) -> bool:
 
 
 def _guess(transcript: Transcript) -> Reply:
-    """Guess a fix from the sources, if commands cannot be run."""
+    """The next step without a search: read a file, apply a change guessed from the files read, or give up."""
     if reply := explore(transcript, _MAX_READS):
         return reply
     patches = transcript.calls_of("apply_patch")

@@ -35,7 +35,7 @@ class Mechanic:
     answer: Callable[[Request], Completion] = answer_to
 
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:
-        """Report no cost and no context limit, and warn that results do not measure agents."""
+        """Reject other models, report that calls are free, and warn that results do not measure agents."""
         if expected.request.model != MODEL:
             raise InputError(
                 f"the 'mechanic' llm has only the model {MODEL!r}, not {expected.request.model!r}",

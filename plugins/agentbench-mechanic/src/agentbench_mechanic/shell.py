@@ -23,7 +23,7 @@ _READ = "cat -- "
 _REFUSED = 125
 """Exit code of a patch that does not apply; test runners do not use it."""
 _APPLY = f"GIT_CEILING_DIRECTORIES=\"${{PWD%/*}}\" git apply <<'END' || exit {_REFUSED}\n"
-"""Inside another repository, git would skip files outside of the current directory."""
+"""The variable hides a repository around the workspace, in which git would silently skip the files of the patch."""
 _PATCH = re.compile(re.escape(_APPLY) + r"(.*?)^END\n", re.DOTALL | re.MULTILINE)
 _END = re.compile(r"`(echo [A-Z_]+)`")
 
@@ -86,7 +86,7 @@ def _exchange(one: Exchange, failing: str) -> Exchange:
 
 
 def _observation(result: str) -> tuple[int | None, str, bool]:
-    """Exit code, output, and whether the output is complete; the code is ``None`` if the command did not finish."""
+    """Exit code (``None``: the command did not finish, or the result is not JSON), output, whether it is complete."""
     try:
         observation = json.loads(result)
     except (ValueError, RecursionError):

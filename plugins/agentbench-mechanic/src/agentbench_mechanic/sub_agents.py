@@ -30,7 +30,7 @@ _BEFORE_AND_NOW = re.compile(
     r"(?:Output before the last change|Before the last change it printed):(.*)\n(?:Output now|Now it prints):(.*)",
     re.DOTALL,
 )
-"""Matches prompt versions v2 and v1."""
+"""Matches the texts of prompt versions v2 and v1."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def act(role: Role, transcript: Transcript) -> Reply:
 
 
 def _decision(role: Role, transcript: Transcript) -> Mapping[str, Any]:
-    """Search once, then patch as long as there are ideas."""
+    """Search once, then patch until no ideas are left or ``_MAX_PATCHES`` is reached; test after every third patch."""
     decisions = transcript.calls_of(role.tool)
     patches = [one for one in decisions if one.argument("action") == "patch"]
     if not decisions:
@@ -78,7 +78,7 @@ def _decision(role: Role, transcript: Transcript) -> Mapping[str, Any]:
 
 
 def _findings(role: Role, transcript: Transcript) -> Mapping[str, Any]:
-    """The files that were read, with their suspicious lines."""
+    """The files that were read, the most suspicious first, with their most suspicious lines."""
     read = transcript.read()
     files = []
     best = {path: ideas({path: text}, transcript.text)[:2] for path, text in read.items()}
@@ -126,7 +126,7 @@ _MOVES: Mapping[str, Callable[[Role, Transcript], Mapping[str, Any] | None]] = {
 
 
 def minimal_arguments(schema: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
-    """The smallest object that matches a JSON schema: a value of the right type for each required property."""
+    """A small object for a JSON schema, with the required properties. Respects only simple types, enums and minima."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping) or not isinstance(required, list) or depth > _MAX_DEPTH:
         return {}

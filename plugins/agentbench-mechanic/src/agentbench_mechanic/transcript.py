@@ -21,10 +21,10 @@ class Exchange:
     arguments: Mapping[str, Any]
     result: str
     text_after: str
-    """User messages between this call and the next."""
+    """User messages after this call and before the next message of the model."""
 
     def argument(self, name: str) -> str:
-        """An argument; empty if it is not text."""
+        """An argument; empty if it is missing or not a string."""
         value = self.arguments.get(name)
         return value if isinstance(value, str) else ""
 

@@ -26,14 +26,14 @@ _PACKED = '"${TMPDIR:-/tmp}/mechanic.packed"'
 _RUN = 'PYTHONPATH="${{TMPDIR:-/tmp}}/mechanic" {python} -m repair --seconds {seconds} --skip {skip}{tests}'
 _PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*")
 _WITH_VALUE = ("-p", "-k", "-m", "-c", "-o", "-n", "-W", "-r")
-"""Short pytest options with a separate value."""
+"""Short pytest options whose value is the next argument."""
 _BYTES_PER_TOKEN = 3
-"""Bytes per part for each token that a response may have. Four would leave no room for the rest of the response."""
+"""A part has this many bytes for each token that a response may have. Four would leave no room for other text."""
 
 
 @functools.cache
 def packed() -> str:
-    """The ``repair`` package as compressed ASCII text, without comments."""
+    """The ``repair`` package as compressed ASCII text, without comments and docstrings."""
     files = {}
     for entry in importlib.resources.files("agentbench_mechanic.repair").iterdir():
         if entry.name.endswith(".py"):
@@ -61,7 +61,7 @@ def upload_commands(max_tokens: int) -> list[str]:
 
 
 def search_command(command: str, seconds: float, skip: int, *, unpack: bool) -> str:
-    """The shell command that searches for a fix for ``command``."""
+    """The shell command that searches for a fix for ``command``; with ``unpack``, it first unpacks the upload."""
     words = _split(command)
     python = next((word for word in words if _PYTHON.fullmatch(word)), "python3")
     tests = "".join(f" {shlex.quote(word)}" for word in _tests(words))
@@ -70,7 +70,7 @@ def search_command(command: str, seconds: float, skip: int, *, unpack: bool) -> 
 
 
 def _tests(words: list[str]) -> list[str]:
-    """The pytest arguments without options and their values."""
+    """The arguments of pytest without options and their values; empty if ``pytest`` is not one of the words."""
     after = words[words.index("pytest") + 1 :] if "pytest" in words else []
     pairs = zip(["", *after], after, strict=False)
     return [word for before, word in pairs if not word.startswith("-") and before not in _WITH_VALUE]

@@ -74,7 +74,7 @@ _COPIES = ("list({})", "dict({})", "copy.copy({})", "copy.deepcopy({})")
 
 
 def mutations(source: Source) -> Iterator[Repair]:
-    """All such changes to a file."""
+    """All changes that this module can make to the expressions of a file."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Compare):
             yield from _comparison(source, node)
@@ -97,7 +97,7 @@ def mutations(source: Source) -> Iterator[Repair]:
 
 
 def _swap(source: Source, left: ast.AST, right: ast.AST, old: str, new: str, weight: float) -> Iterator[Repair]:
-    """Another operator between two operands; only the operator's characters change."""
+    """Replace the operator between two operands; nothing but the operator's characters changes."""
     start, end = source.span(left)[1], source.span(right)[0]
     between = source.text[start:end]
     at = between.find(old)

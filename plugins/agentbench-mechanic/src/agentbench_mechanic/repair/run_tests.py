@@ -43,7 +43,7 @@ class Run:
         Args:
             tree: the project's root.
             tests: pytest arguments; empty for all tests.
-            seconds: time limit from now; the caller must check ``until``.
+            seconds: time limit from now, stored in ``until``; the caller must enforce it.
             traced: record the lines that each test executes.
             compiled: write compiled files, for later runs.
         """
@@ -151,7 +151,7 @@ class _Recorder:
             self.passed.add(report.nodeid)
 
     def pytest_runtest_logfinish(self, nodeid: str, location: Any) -> None:
-        """Record the executed lines."""
+        """Stop tracing, and record the executed lines."""
         sys.settrace(None)
         executed: dict[str, list[int]] = {}
         for path, line in sorted(self._executed):

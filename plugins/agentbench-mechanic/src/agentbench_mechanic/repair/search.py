@@ -19,16 +19,16 @@ from .smells import smells
 from .source import Repair, Source, unified_diff
 
 _MAX_TESTS = 12
-"""Maximum number of failing tests that are used."""
+"""Maximum number of failing tests that the search tries to fix."""
 _IGNORED = shutil.ignore_patterns(
     ".git", ".hg", "__pycache__", ".venv", "venv", "node_modules", ".*_cache", "*.egg-info", ".tox"
 )
 _MORE_AFTER_PARTIAL = 60
-"""Number of changes that are tried after one that fixes some of the failing tests."""
+"""The search ends this many candidates after one that fixes some, but not all, of the failing tests."""
 _SHARE_OF_IMPORT_TIME = 0.2
-"""Relative suspicion of lines that run at import, in files that failing tests use."""
+"""Minimum suspicion of lines that run at import, relative to the most suspicious line of the file."""
 _SHARE_OF_SMELLS = 0.5
-"""Minimum relative suspicion of code smells in such files."""
+"""Minimum suspicion of code smells, relative to the most suspicious line of the file."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Search:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def find(self, skip: int) -> str:
-        """A unified diff that makes failing tests pass and breaks none; empty if none was found."""
+        """A unified diff that makes at least one failing test pass and breaks none; empty if no such diff was found."""
         warm_up(self._directory)
         first = self._directory / "0"
         shutil.copytree(self._root, first, symlinks=True, ignore=_IGNORED)
@@ -167,7 +167,7 @@ class Search:
                 yield first, done.pop(id(first))
 
     def _wait(self, running: dict[Path, tuple[Run, Candidate]], done: dict[int, Results]) -> None:
-        """Wait until a candidate has finished."""
+        """Wait until a run prints something or its time is over, and collect the results of runs that have ended."""
         soonest = min(run_.until for run_, _ in running.values())
         runs = [run_ for run_, _ in running.values()]
         ready = select.select(runs, [], [], max(soonest - time.monotonic(), 0))[0]
@@ -185,7 +185,7 @@ class Search:
         shutil.copy2(self._root / path, copy / path)
 
     def _is_better(self, candidate: Candidate, baseline: Results, fixed: frozenset[str]) -> bool:
-        """Whether a run of all tests in a separate copy confirms the candidate."""
+        """Whether, in a run of all tests in a separate copy, those in ``fixed`` pass and no passing test breaks."""
         copy = self._directory / "all"
         self._write(copy, candidate.path, candidate.after)
         now = run(copy, self._tests, max(self._left(), self._run_seconds))

@@ -41,7 +41,7 @@ def _text(node: ast.AST) -> str | None:
 
 
 def _strip_of_word(source: Source, node: ast.Call) -> Iterator[Repair]:
-    """``strip`` takes a set of characters. Two or more different characters were probably meant as a word."""
+    """``lstrip`` and ``rstrip`` take a set of characters. Several different ones were probably meant as a word."""
     word = _text(node.args[0]) if len(node.args) == 1 else None
     if _method(node) not in ("lstrip", "rstrip") or not word or len(set(word)) < 2 or word.isspace():
         return
@@ -121,7 +121,7 @@ def _removes_an_escape(node: ast.AST) -> bool:
 
 
 def _mixed_measures(source: Source, node: ast.Call) -> Iterator[Repair]:
-    """``len`` is used in a function that measures other values with a function of the module."""
+    """A length from ``len`` is compared or added to the same variable as the result of a function of the module."""
     if not isinstance(node.func, ast.Name) or node.func.id != "len" or len(node.args) != 1:
         return
     function, measured = source.function_of(node), _compared_to(source, node)
@@ -138,7 +138,7 @@ def _mixed_measures(source: Source, node: ast.Call) -> Iterator[Repair]:
 
 
 def _compared_to(source: Source, node: ast.Call) -> set[str]:
-    """Names that a value is compared with, added to or subtracted from."""
+    """Names that are direct operands of the comparisons and calculations around a call."""
     names: set[str] = set()
     for outer in source.within(node):
         if not isinstance(outer, (ast.BinOp, ast.Compare)):
@@ -166,7 +166,7 @@ def _mutable_defaults(source: Source, function: Function) -> Iterator[Repair]:
 
 
 def _never_undone(source: Source, function: Function) -> Iterator[Repair]:
-    """An item is added to a collection of the object on entry, and never removed on exit."""
+    """A method checks a collection of ``self``, then adds an item to it, and never removes the item."""
     for index, statement in enumerate(function.body):
         call = statement.value if isinstance(statement, ast.Expr) else None
         rest = function.body[index + 1 :]

@@ -38,7 +38,7 @@ class Repair:
         return self.weight > 1
 
     def overlaps(self, other: Repair) -> bool:
-        """Whether both repairs change the same characters."""
+        """Whether an edit of one repair overlaps an edit of the other, or starts at the same character."""
         return any(
             one.start == two.start or (one.start < two.end and two.start < one.end)
             for one in self.edits
@@ -47,7 +47,7 @@ class Repair:
 
 
 class Source:
-    """A Python file. Raises SyntaxError if it is not valid Python."""
+    """A Python file. Raises an exception of ``ast.parse`` if it is not valid Python."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -59,12 +59,12 @@ class Source:
         self.parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
 
     def offset(self, line: int, column: int) -> int:
-        """The character offset of a line (from 1) and a column in bytes, as in syntax trees."""
+        """The offset in characters of a position in a syntax tree, which is a line from 1 and a column in bytes."""
         before = self._lines[line - 1].encode()[:column].decode() if line <= len(self._lines) else ""
         return self._starts[line - 1] + len(before)
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        """Start and end of a node."""
+        """Start and end of a node, as offsets in characters."""
         start = self.offset(node.lineno, node.col_offset)  # type: ignore[attr-defined]
         return start, self.offset(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
 
@@ -119,7 +119,7 @@ class Source:
         return {name for statement in self.tree.body for name in _bound(statement)}
 
     def importing(self, module: str) -> tuple[Edit, ...]:
-        """The edit that imports ``module``, if needed."""
+        """The edit that imports ``module``; empty if the file already has this name."""
         if module in self.names():
             return ()
         body = self.tree.body

@@ -12,7 +12,7 @@ _MAX_NAMES = 12
 
 
 def statements(source: Source) -> Iterator[Repair]:
-    """All such changes to a file."""
+    """All changes that this module can make to the statements and names of a file."""
     for node in ast.walk(source.tree):
         if isinstance(node, FUNCTIONS):
             yield from _function(source, node)
@@ -60,7 +60,7 @@ def _next(source: Source, node: ast.stmt) -> ast.stmt | None:
 
 
 def _unused_result(source: Source, node: ast.Expr, call: ast.Call) -> Iterator[Repair]:
-    """Return the unused result of a call, or assign it to the object of the call."""
+    """Return the unused result of a call, or assign it to the object whose method was called."""
     yield Repair("returned", node.lineno, (source.replace(node, f"return {source.code(call)}"),), 0.5)
     if isinstance(call.func, ast.Attribute):
         assigned = f"{source.code(call.func.value)} = {source.code(call)}"
