@@ -9,7 +9,7 @@
 
 ``conformance`` has the class of each kind, and a table of the required methods.
 
-For your own tests: :func:`make_context` returns the context of an agent, with real tools over a small program that has
+For your own tests: :func:`make_context` creates the context of an agent, with real tools over a small program that has
 a bug, and a scripted model (:func:`says`, :func:`calls`). :class:`ScriptedLLM` is a provider with such a model, and
 :class:`CallDouble` records what a provider reports to the harness. :class:`FakeClock` lets a deadline pass without
 waiting. :func:`write_run` creates run directories; :class:`RecordingReporter` records what a run passes to a reporter.

@@ -89,7 +89,7 @@ class WrappedAgentConformance(WrappedAgentChecks):
 
 
 class AdversaryConformance(AdversaryChecks):
-    """Checks for agents with the capability ``adversary``, in addition to ``AgentConformance``."""
+    """Checks for agents with the capability ``adversary``, to be run in addition to those of ``AgentConformance``."""
 
     adversary: ClassVar[bool] = True  #: the agent gets facts about the hidden tests
 

@@ -90,7 +90,7 @@ class MakeSuite(Protocol):
         """Write tasks that only differ in their ids, and return the directory of the suite.
 
         Args:
-            task_ids: their ids, in any order.
+            task_ids: the ids of the tasks.
             suite: its name, for ``--suite``.
             settings: arguments of ``make_task``, the same for all tasks.
         """
@@ -103,7 +103,7 @@ class RunAgentbench(Protocol):
         """Run the ``agentbench`` command of this environment in its own process, and wait for it.
 
         Args:
-            arguments: as typed.
+            arguments: the arguments of the command, as typed.
             cwd: the command's working directory; by default ``tmp_path``, where ``make_task`` writes tasks.
             seconds: the command is killed after this time, and subprocess.TimeoutExpired is raised.
             variables: additional environment variables. The command's cache is under ``tmp_path``, and

@@ -153,7 +153,7 @@ def _check_made(component: Component, who: str) -> Iterator[Finding]:
 
 
 def _check_methods(made: Any, contract: type, who: str) -> Iterator[Finding]:
-    """Check that every method in the contract exists and accepts the harness's arguments."""
+    """Check that all members of the contract exist, and that methods accept the harness's arguments."""
     for name, member in vars(contract).items():
         if name.startswith("_"):
             continue

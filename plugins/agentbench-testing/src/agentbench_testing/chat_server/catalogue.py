@@ -93,7 +93,7 @@ def cost_of(usage: object, pricing: Mapping[str, Any]) -> float:
 
 
 def price_of(prompt: int, completion: int, pricing: Mapping[str, Any]) -> float:
-    """The cost of a number of tokens in US dollars."""
+    """The cost in US dollars of one request with these numbers of tokens, including the price per request."""
     per_prompt, per_completion, per_request = (
         Decimal(str(pricing.get(kind) or 0)) for kind in ("prompt", "completion", "request")
     )

@@ -43,7 +43,7 @@ class Listener:
 
     @property
     def most_at_once(self) -> int:
-        """Maximum number of requests that were processed at the same time."""
+        """The largest number of requests that were processed at the same time."""
         return self._http.peak
 
     def start(self) -> None:
@@ -123,7 +123,7 @@ class _Http(ThreadingHTTPServer):
                 self._under_way -= 1
 
     def pause(self, seconds: float) -> None:
-        """Sleep, unless the server closes."""
+        """Sleep. Raises GoneError if the server closes before or meanwhile."""
         if self.closing.wait(seconds):
             raise GoneError
 

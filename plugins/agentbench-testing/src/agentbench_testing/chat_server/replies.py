@@ -44,7 +44,7 @@ class Reply:
     chunked: bool = False
     """Use chunked encoding instead of a length: one chunk, or one per piece."""
     truncate: int = 0
-    """Number of bytes that the length announces but that are never sent."""
+    """Number of bytes by which the announced length exceeds the length of the body."""
     hang: bool = False
     """Stop sending and keep the connection open, until the client or the server ends it."""
     reset: bool = False

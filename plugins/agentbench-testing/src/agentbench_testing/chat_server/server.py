@@ -71,7 +71,7 @@ class LoopbackServer:
             responder: replies to chat requests; see :func:`.answer`, :func:`.error` and :mod:`.responders`.
             models: entries of ``/models`` (see :func:`.model`), or just names; ``None``: 404, as on some servers.
             key: the response of ``/key``; ``None``: 404, as on all servers but OpenRouter.
-            require_key: the only accepted key; all others get a 401.
+            require_key: the only accepted key; requests without it get a 401. ``None``: no key is required.
             generations: whether ``/generation?id=`` returns the cost and tokens of an earlier response.
             port: 0 selects a free port.
         """
@@ -106,13 +106,13 @@ class LoopbackServer:
 
     @property
     def billed_usd(self) -> float:
-        """Total cost of all responses, whether or not they arrived."""
+        """Total cost in US dollars of all replies to chat requests, whether or not they arrived."""
         with self._lock:
             return math.fsum(self._costs)
 
     @property
     def most_at_once(self) -> int:
-        """Maximum number of requests that were processed at the same time."""
+        """The largest number of requests that were processed at the same time."""
         return self._listener.most_at_once
 
     def __enter__(self) -> LoopbackServer:

@@ -39,7 +39,7 @@ _TORN = b'{"torn": [\xff\x00\n' + b"[" * 100_000
 
 @attrs.frozen
 class Attempt:
-    """The result of an agent: its changed files (``None``: deleted), and the recorded evidence, if any."""
+    """The result of an agent: content of changed files (``None``: deleted), and evidence (``None``: not recorded)."""
 
     after: Mapping[str, bytes | None]
     evidence: Files | None = attrs.field(factory=dict)
@@ -113,7 +113,7 @@ class Stage:
         )
 
     def task(self, workbench: Workbench, *, solution: bool = True, broken: bool = False) -> TaskAudit:
-        """The program as a task. If ``broken``, opening a sandbox fails."""
+        """The program as a task, with or without solution and hidden tests. If ``broken``, opening a sandbox fails."""
 
         @contextlib.contextmanager
         def open_sandbox() -> Iterator[Sandbox]:

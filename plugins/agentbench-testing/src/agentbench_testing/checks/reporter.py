@@ -156,7 +156,7 @@ class ReporterChecks(ReporterHooks):
         assert len(done.paths) == len(returned)
 
     def test_it_writes_nowhere_else(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Neither the current directory nor, if the output directory is elsewhere, the run directory is changed."""
+        """If the output directory is elsewhere, neither the run directory nor the current directory is changed."""
         run = stage.run("ordinary")
         elsewhere = stage.directory / "elsewhere"
         elsewhere.mkdir()
@@ -211,7 +211,7 @@ class ReporterChecks(ReporterHooks):
                 raise AssertionError(f"{path.name}: {error}") from None
 
     def test_json_and_xml_are_valid(self, stage: Stage) -> None:
-        """Files have the format of their suffix, even with hostile names."""
+        """JSON, JSON Lines, XML and SVG files are valid, even with hostile names."""
         for path in stage.report("hostile").texts:
             try:
                 _parse(path)
@@ -219,7 +219,7 @@ class ReporterChecks(ReporterHooks):
                 raise AssertionError(f"{path.name}: {error}") from None
 
     def test_nothing_reaches_a_terminal(self, stage: Stage) -> None:
-        """No text contains control characters or bidirectional marks, since reports are also shown with ``cat``."""
+        """Texts have no control or format characters but tabs and line ends, since users may show them with ``cat``."""
         for path in stage.report("hostile").texts:
             text = path.read_text("utf-8", "replace")
             signs = {c for c in text if unicodedata.category(c) in ("Cc", "Cf") and c not in "\t\r\n"}

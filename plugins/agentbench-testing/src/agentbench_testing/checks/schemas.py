@@ -1,4 +1,4 @@
-"""The part of JSON Schema used for tool arguments: validation, and examples of invalid values."""
+"""The part of JSON Schema used for tool arguments: validation, and examples of valid and invalid values."""
 
 from __future__ import annotations
 

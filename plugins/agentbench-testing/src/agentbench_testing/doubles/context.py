@@ -112,9 +112,9 @@ class Trace:
         self.exchanged: list[RecordedCall] = []  #: every call that has ended, in this order
         self.begun = 0  #: number of calls that have started
         self.end: AttemptStop | LLMError | None = None
-        """The reason that ended the attempt, as first raised in the agent."""
+        """The exception that ended the attempt, as first raised by a call; ``None`` if no call has raised one."""
         self.late: list[ToolCall | Request] = []
-        """Calls that started after the attempt had ended."""
+        """Calls that started after a call had raised ``end``."""
         self._deadline = deadline
         self._on_call = on_call
         self._lock = threading.Lock()
@@ -130,7 +130,7 @@ class Trace:
         return [call.request for call in self.exchanged if isinstance(call.request, Request)]
 
     def follow(self, request: ToolCall | Request, make: Callable[[], T]) -> T:
-        """Make a call, and record its result."""
+        """Make a call, and record its result or exception."""
         with self._lock:
             self.begun += 1
             number = self.begun
@@ -159,7 +159,7 @@ class Trace:
 
 @attrs.frozen
 class TracedTools:
-    """Implements ``Toolbox`` by delegation."""
+    """Implements ``Toolbox`` by delegation, and records every call."""
 
     inner: Toolbox
     trace: Trace
@@ -176,7 +176,7 @@ class TracedTools:
 
 @attrs.frozen
 class TracedModel:
-    """Implements ``Model`` by delegation to a scripted model."""
+    """Implements ``Model`` by delegation to a scripted model, and records every call."""
 
     inner: ScriptedModel
     trace: Trace
@@ -237,7 +237,7 @@ class ContextDouble:
 
     @property
     def last_messages(self) -> tuple[Message, ...]:
-        """The messages of the last request."""
+        """The messages of the last request; empty if there was none."""
         return self.requests[-1].messages if self.requests else ()
 
     def end(self, reason: AttemptStop) -> None:

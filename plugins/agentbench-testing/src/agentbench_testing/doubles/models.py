@@ -35,7 +35,7 @@ def says(text: str, **more: Any) -> Completion:
 
 
 def calls(*wanted: ToolCall, text: str = "", **more: Any) -> Completion:
-    """A response with tool calls. Missing ids are generated."""
+    """A response with tool calls. Ids may be omitted, since :class:`Script` generates missing ones."""
     return Completion(
         message=Message(role="assistant", content=text, tool_calls=wanted), **{"finish": "tool_calls", **more}
     )
@@ -115,7 +115,7 @@ class ScriptedLLM:
         return self.facts
 
     def complete(self, request: Request, call: LLMCall) -> Completion:
-        """The script's next response; an LLMError is reported as one failed exchange at no cost."""
+        """The script's next response; an LLMError is first reported as one failed exchange at no cost, then raised."""
         if self.closed:
             raise LLMError("the scripted model is closed")
         call.deadline.check()

@@ -78,7 +78,7 @@ def soon(call: Callable[[], T], patience: float) -> T:
 
 
 def at_once(calls: Sequence[Callable[[], T]], patience: float) -> Sequence[T]:
-    """The results of calls that start at the same time, in order."""
+    """The results, in order, of calls that start at the same time. Raises AssertionError if one takes too long."""
     barrier = threading.Barrier(len(calls))
 
     def begin(work: Callable[[], T]) -> T:
@@ -98,7 +98,7 @@ SILENCE = 0.5
 
 
 class Pulse:
-    """A process that regularly appends to a file. ``sh`` runs ``script``, which has no quotes, in the workspace."""
+    """Observes a process that appends to a file: run ``script``, which has no quotes, with ``sh`` in the workspace."""
 
     def __init__(self, workspace: Path, patience: float) -> None:
         self._patience = patience
@@ -109,7 +109,7 @@ class Pulse:
         self.script = f"while echo x >> {name} && [ ! -e {name}.stop ]; do sleep {BEAT}; done"
 
     def beats(self) -> int:
-        """The number of beats so far."""
+        """A number that grows with each beat, and is 0 before the first: the size of the file."""
         with contextlib.suppress(FileNotFoundError):
             return self._file.stat().st_size
         return 0
@@ -156,7 +156,7 @@ class Pulse:
 
 @contextlib.contextmanager
 def pulse(workspace: Path, patience: float) -> Iterator[Pulse]:
-    """A pulse that is stopped at the end, if it still beats."""
+    """A pulse whose process, if it is still running, is told to stop at the end."""
     made = Pulse(workspace, patience)
     try:
         yield made

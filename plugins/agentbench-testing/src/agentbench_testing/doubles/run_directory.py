@@ -29,7 +29,7 @@ from agentbench_core.values.failures import UNSCORED, FailureReason, Outcome
 from agentbench_core.values.record import SCHEMA, AttemptRecord, AttemptUsage, RunManifest
 
 Ending = bool | FailureReason | None
-"""How an attempt ended: passed, failed with ``TESTS_FAILED`` or this reason; ``None``: it has no record."""
+"""``True``: passed; ``False``: failed with ``TESTS_FAILED``; a reason: ended with it; ``None``: without a record."""
 _OUTCOMES = {reason: outcome for outcome, reason in UNSCORED.items()} | {
     FailureReason.TIMEOUT: Outcome.TIMED_OUT,
     FailureReason.AGENT_GAVE_UP: Outcome.GAVE_UP,

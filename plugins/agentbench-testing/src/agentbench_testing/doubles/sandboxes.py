@@ -123,7 +123,7 @@ class ProviderDouble:
 
     @staticmethod
     def around(double: type[SandboxDouble | EnvironmentDouble | ProviderDouble]) -> type[ProviderDouble]:
-        """The provider class whose sandboxes or environments are such doubles."""
+        """The provider class whose sandboxes or environments are such doubles; a provider double is returned itself."""
         if issubclass(double, ProviderDouble):
             return double
         kind = "sandbox_type" if issubclass(double, SandboxDouble) else "environment_type"

@@ -82,7 +82,7 @@ def builtin_tools() -> Sequence[Tool]:
 
 
 class Workbench:
-    """A sandbox provider, and environments made of files, all under ``directory``. Close it at the end.
+    """A sandbox provider, and environments made of files, all under ``directory``, which :meth:`close` removes.
 
     ``sandbox`` is the name of a registered sandbox, used with its default options. Raises UnknownNameError
     if there is no such sandbox, and UnavailableError if it does not work on this machine.
@@ -97,7 +97,7 @@ class Workbench:
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """Close everything."""
+        """Close the provider with its sandboxes, and remove the directory."""
         self._provider.close()
         remove_tree(self._directory)
 
@@ -253,8 +253,8 @@ def make_context(
         settings: ``files`` of the workspace (by default a program with one bug), the ``failing_command``, the
             ``instruction``, the ``tools`` (by default the five of the core), ``facts`` of the model, ``max_steps``,
             ``max_tokens``, ``max_cost_usd``, the time limit ``seconds`` and its ``clock`` (such as a
-            :class:`FakeClock`), ``tool_timeout_sec``, the oracle's ``script``, and ``on_call(double, number)``, called
-            before every call.
+            :class:`FakeClock`), ``tool_timeout_sec``, the oracle's ``script``, the adversary's ``task_facts``,
+            and ``on_call(double, number)``, called before every call.
     """
     with open_workbench() as workbench, workbench.context(answers, **settings) as double:
         yield double

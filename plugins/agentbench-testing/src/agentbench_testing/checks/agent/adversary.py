@@ -69,7 +69,7 @@ class AdversaryChecks(AgentHooks):
                 assert solved.returned.message.strip(), "the agent gave up without an explanation"
 
     def test_tools_that_fail(self, workbench: Workbench) -> None:
-        """The agent ends with ``tool_error``: it is unknown whether the task offers anything to attack."""
+        """If the agent uses tools, it ends with ``tool_error``: it cannot know whether there is anything to attack."""
         tools = [_Failing(tool) for tool in builtin_tools()]
         with self.solved(workbench, files=self.program, task_facts=self.facts, tools=tools) as solved:
             used = bool(solved.double.trace.tool_calls)

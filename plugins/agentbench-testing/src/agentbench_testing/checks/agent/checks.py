@@ -42,7 +42,7 @@ _ANSWERS = 12
 
 
 class AgentLifetimeChecks(AgentHooks):
-    """From the first call to the last one."""
+    """How an agent ends and is stopped, and which state it must not change."""
 
     def test_it_returns_a_result(self, workbench: Workbench) -> None:
         """``solve`` returns an AgentResult."""
@@ -62,7 +62,7 @@ class AgentLifetimeChecks(AgentHooks):
         self._stop_propagates(workbench, Interrupted("stop it"))
 
     def test_few_steps(self, workbench: Workbench) -> None:
-        """With very few steps, the agent attempts at most one call after the last step."""
+        """With at most two steps, the exception of the first refused call propagates, and no further call is made."""
         for steps in (0, 1, 2):
             with self.solved(workbench, max_steps=steps) as solved:
                 assert solved.double.budget.steps <= steps
@@ -241,9 +241,9 @@ class AgentModelChecks(AgentHooks):
         assert problems == [""] * len(problems)
 
     def test_the_window_of_the_model(self, workbench: Workbench) -> None:
-        """Requests stay within the context window; after one that was too long, the next is shorter.
+        """After a request that exceeds the context window, the next one is shorter, and the agent makes progress.
 
-        No request has more bytes than the window holds at eight bytes per token.
+        A token is four bytes; no request has more bytes than the window would hold at eight bytes per token.
         """
         facts = ModelFacts(context_tokens=_WINDOW, answer_tokens=500)
         with self.solved(workbench, [self.flooding] * _ANSWERS, facts=facts, max_steps=3 * _ANSWERS) as solved:

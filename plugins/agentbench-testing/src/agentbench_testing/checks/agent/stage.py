@@ -78,7 +78,7 @@ class AgentHooks(WithWorkbench):
 
     @classmethod
     def busy(cls, request: Request) -> Answer:
-        """The response of a model that explores forever: always the same call to an available tool."""
+        """The response of a model that explores forever: always the same call, if possible to a tool that reads."""
         for tool in sorted(request.tools, key=lambda tool: tool.effect != "reads"):
             return calls(ToolCall(tool=tool.name, arguments=sample(tool.parameters)))
         return says("I go on.")

@@ -24,7 +24,7 @@ class WrappedAgentChecks(AgentHooks):
     """The effects and the lifetime of the program."""
 
     pause: ClassVar[float] = 0.3
-    """Seconds after which a program that is still running is noticed."""
+    """Seconds that a check waits to see whether a program is still running."""
 
     @classmethod
     def wrapping(cls, program: str) -> Agent:

@@ -74,7 +74,7 @@ class AnswerChecks(LLMHooks):
         assert self.ask(self.plan(says("I will not.", finish="refusal"))).finish == "refusal"
 
     def test_a_request_that_is_too_long_is_answered(self) -> None:
-        """A request that is too long is reported, so that the agent can shorten it."""
+        """A request that is too long is reported as ``context_overflow``, so that the agent can shorten it."""
         assert self.ask(self.plan(says("", finish="context_overflow"))).finish == "context_overflow"
 
     def test_a_whole_conversation(self) -> None:
@@ -149,10 +149,10 @@ def expected_calls(model: str) -> ExpectedCalls:
 
 
 class LifeChecks(LLMHooks):
-    """Calls after the end of a deadline or of the provider."""
+    """Preflight, costs, calls after the end of a deadline, and closing."""
 
     def test_no_time_left(self) -> None:
-        """AttemptStop is raised immediately."""
+        """If no time is left, AttemptStop is raised immediately."""
         planned = self.plan(says("too late"))
         with self.answering([planned]) as llm, pytest.raises(AttemptStop):
             soon(lambda: llm.complete(planned.request, planned.call(Deadline(0.0))), self.patience)
@@ -173,7 +173,7 @@ class LifeChecks(LLMHooks):
             assert llm.complete(planned.request, planned.call()).message.content == "yes"
 
     def test_a_cost_that_is_not_reported(self) -> None:
-        """An unreported cost is ``None`` or computed from prices. Only free models may cost 0: USD limits use it."""
+        """An unreported cost is ``None`` or computed from prices, since USD limits use it. Only free models cost 0."""
         planned = self.plan(says("yes", usage=Usage(prompt_tokens=1234, completion_tokens=56)))
         with self.answering([planned]) as llm:
             facts = llm.preflight(expected_calls(self.model))

@@ -16,11 +16,11 @@ from agentbench_testing.doubles.observing import LONG, done_soon, in_thread, soo
 PASSING: Sequence[FaultKind] = ("overloaded", "rate_limited", "reset")
 """Errors that may be temporary."""
 _TELLING = 0.7
-"""Maximum seconds between a failure and the report of a wait."""
+"""The report of a wait is late if it comes this many seconds plus half the wait after the failure."""
 
 
 class TrafficChecks(RemoteHooks):
-    """Sequential and parallel requests."""
+    """What is sent to the server, how calls that hang end, and the secrecy of the key."""
 
     def test_the_whole_request_is_sent(self) -> None:
         """The body contains the model, messages of every role, calls, results, and complete tool definitions."""
@@ -164,7 +164,7 @@ class FaultChecks(RemoteHooks):
         assert failures == [("failed", 1), ("again", 1), ("failed", 2), ("again", 2), ("failed", 3), ("again", 3)]
 
     def test_an_exchange_that_must_not_be_sent(self) -> None:
-        """If ``start_exchange`` raises, for example because the budget is used up, nothing is sent."""
+        """If ``start_exchange`` raises, for example because the budget is used up, nothing more is sent."""
         planned = self.plan(says("never"))
         with self.replies(Fault("overloaded")) as remote:
             call = planned.call(exchanges=2, refusal=Interrupted("no more"))
@@ -173,7 +173,7 @@ class FaultChecks(RemoteHooks):
             assert (len(remote.sent()), len(call.failures)) == (2, 2)
 
     def test_what_does_not_pass(self) -> None:
-        """After some retries, LLMError is raised. Every failure is reported, and the run continues."""
+        """If a fault persists, LLMError is raised after some retries. Every failure is reported; the run continues."""
         for kind in (*PASSING, "garbage"):
             call, sent, error = self._refused(Fault(kind))
             assert sent == call.exchanges == len(call.failures)

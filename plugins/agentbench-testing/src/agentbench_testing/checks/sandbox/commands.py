@@ -44,7 +44,7 @@ class CommandChecks(Hooks):
         assert (result.exit_code, result.timed_out) == (124, False)
 
     def test_text_goes_to_a_shell(self, shared: Started) -> None:
-        """A shell command may have pipes, variables and several lines."""
+        """A string is run by a shell, so it may have pipes, variables and several lines."""
         assert shared.run("a=two\nprintf 'one\\n%s\\n' \"$a\" | tail -n 1").stdout.data == b"two\n"
 
     def test_arguments_are_passed_as_they_are(self, shared: Started) -> None:

@@ -173,7 +173,7 @@ class Stage:
         return self._stack.enter_context(self.start(self.small_environment))
 
     def spec(self, *commands: str, capture: Sequence[str] = (), **settings: Any) -> EnvironmentSpec:
-        """A spec that has not been prepared before."""
+        """A spec with the commit of this stage, so that no earlier run or other stage has prepared it."""
         return attrs.evolve(self.hooks.spec(*commands, capture=capture, **settings), commit=self._commit)
 
     def prepare(

@@ -52,7 +52,7 @@ class VerdictChecks(ScorerHooks):
         assert [result.score.passed for result in scored] == [True, False]
 
     def test_each_test(self, stage: ScorerStage) -> None:
-        """With ``per_test``, the results of ``tests`` are reported; ``None`` if the scorer reports no tests."""
+        """With ``per_test``, all ``tests`` pass with the fix and none without; without ``tests``, none is reported."""
         fixed, wrong = stage.fixed.score.tests, stage.wrong.score.tests
         if self.tests:
             assert {name: (fixed or {}).get(name) for name in self.tests} == dict.fromkeys(self.tests, "passed")
@@ -61,7 +61,7 @@ class VerdictChecks(ScorerHooks):
             assert (fixed, wrong) == (None, None), "set `tests` to the names of the tests that the scorer reports"
 
     def test_a_test_that_is_missing(self, stage: ScorerStage) -> None:
-        """If an expected test did not run, the attempt fails, or passes with the label ``weak_verdict``."""
+        """If an expected test did not run, the attempt fails; without ``tests``, it may pass with ``weak_verdict``."""
         score = stage.scored(self.fixed, expected=(*self.tests, _NO_TEST)).score
         if self.tests:
             assert not score.passed, score
@@ -152,7 +152,7 @@ class EndingChecks(ScorerHooks):
                 assert isinstance(scored.error, SandboxError), scored.error or scored.returned
 
     def test_a_change_that_fits_nowhere(self, stage: ScorerStage) -> None:
-        """If ``fork`` raises ToolError, for example for a directory, it propagates or the attempt fails."""
+        """If ``fork`` raises ToolError, for example because of a directory, it propagates or the attempt fails."""
         scored = stage.scored(self.fixed, fits=False)
         assert isinstance(scored.error, ToolError) or not scored.score.passed, scored.error or scored.returned
 

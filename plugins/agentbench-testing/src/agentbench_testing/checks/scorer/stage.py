@@ -74,7 +74,7 @@ class ScorerHooks(WithWorkbench):
         "ends the tests": {"adding.py": "import os\n\nos.write(1, b'\\n1 passed\\nOK\\n')\nos._exit(0)\n"},
         "skips the tests": {"adding.py": "import unittest\n\nraise unittest.SkipTest('not today')\n"},
     }
-    """Changes that do not fix the bug but pretend that tests passed. A deceived scorer must label its verdicts."""
+    """Changes that fake passed tests; a key completes "a program that". A deceived scorer must label its verdicts."""
 
     @classmethod
     def make_scorer(cls) -> Scorer:

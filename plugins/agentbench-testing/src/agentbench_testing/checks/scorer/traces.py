@@ -59,7 +59,7 @@ class TraceChecks(ScorerHooks):
         assert True in having.environment.networks or not having.environment.networks
 
     def test_hostile_results(self, stage: ScorerStage) -> None:
-        """Result files can be anything (a pipe, a link, garbage). The scorer must not pass them, raise or hang."""
+        """Result files can be anything (a pipe, a link, garbage): the scorer must not trust them, raise or hang."""
         names = {
             str(path.relative_to(taken))
             for taken in stage.fixed.environment.taken

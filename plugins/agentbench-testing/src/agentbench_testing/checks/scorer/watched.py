@@ -9,7 +9,7 @@ from pathlib import Path
 from agentbench_core import Command, Deadline, Environment, ExecResult, Sandbox, SandboxError
 
 Answering = Callable[[Path | None], ExecResult]
-"""Returns the result of a command, given its results directory."""
+"""Returns the result of a command, given its results directory (``None``: it has none)."""
 
 
 class WatchedEnvironment:
@@ -17,7 +17,7 @@ class WatchedEnvironment:
 
     Args:
         inner: the wrapped environment.
-        failing: methods (``run_once``, ``start``, ``exec``) that raise SandboxError.
+        failing: methods that raise SandboxError: ``run_once``, ``start``, or ``exec`` (with all others of a sandbox).
         answering: returns the results of commands, which are then not run.
     """
 
@@ -30,9 +30,9 @@ class WatchedEnvironment:
         self.results: list[ExecResult] = []
         """The result of each command."""
         self.networks: list[bool] = []
-        """Whether each started sandbox had network access."""
+        """Whether network access was requested, for each call of ``start`` or ``run_once``."""
         self.workspaces: list[Path] = []
-        """The workspace of each started sandbox."""
+        """The workspace of each call of ``start`` or ``run_once``, even if it failed."""
         self.taken: list[Path] = []
         """The results directory of each ``run_once`` command that had one."""
         self.open = 0
@@ -70,7 +70,7 @@ class WatchedEnvironment:
         return self.ended(lambda: self.inner.run_once(command, workspace, deadline), command.results)
 
     def ended(self, run: Callable[[], ExecResult], results: Path | None) -> ExecResult:
-        """Run a command, record its result and return it."""
+        """Run a command unless ``answering`` replaces it; record its result and return it."""
         result = run() if self.answering is None else self.answering(results)
         self.results.append(result)
         return result

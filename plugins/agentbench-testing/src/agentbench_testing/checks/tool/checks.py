@@ -116,7 +116,7 @@ class CallChecks(ToolHooks):
             assert result.ok or result.error_type == "timeout", result
 
     def test_a_call_that_takes_too_long(self, workbench: Workbench) -> None:
-        """A call ends at its deadline."""
+        """A call ends soon after its deadline, with a result or with ``timeout``."""
         with self.stage(workbench, tool_timeout_sec=0.3) as stage:
             result = soon(lambda: stage.call(self.slow_arguments()), self.patience)
             assert result.ok or result.error_type == "timeout", result
@@ -253,7 +253,7 @@ class PathChecks(ToolHooks):
         assert result.error_type != "internal_error", result
 
     def test_results_are_bounded(self, workbench: Workbench) -> None:
-        """Results for huge files, very long lines, binary files and many files are bounded."""
+        """Results for huge files, very long lines, binary files and many files are not larger than ``result_cap``."""
         with self.stage(workbench, files={**self.files, **LARGE}) as stage:
             for arguments in (self.good_arguments(), *self.greedy_arguments()):
                 result = soon(partial(stage.call, arguments), 3 * self.patience)

@@ -35,7 +35,7 @@ class ToolStage:
     workspace: Path  #: its workspace on the host
 
     def call(self, arguments: Arguments) -> ToolResult:
-        """The result of a call for an agent: errors are results, and a bug is ``internal_error``."""
+        """The result of a call by an agent: errors are results; an unexpected exception is an ``internal_error``."""
         name = self.tool.spec.name
         return self.toolbox.call_for("agent", Budget(), [name], ToolCall(tool=name, arguments=arguments))
 
@@ -54,7 +54,7 @@ class ToolHooks(WithWorkbench):
     files: ClassVar[Files] = BROKEN
     """The files of the workspace."""
     path_arguments: ClassVar[Sequence[str]] = ()
-    """The arguments that are paths in the workspace."""
+    """Names of the arguments that are paths in the workspace."""
     varying: ClassVar[Sequence[str]] = ()
     """Fields of results that may differ between calls, such as durations."""
     result_cap: ClassVar[int] = 1 << 19
@@ -72,7 +72,7 @@ class ToolHooks(WithWorkbench):
 
     @classmethod
     def with_path(cls, path: str) -> Sequence[Arguments]:
-        """Arguments that use a path; override it if paths are nested in other arguments."""
+        """Arguments of calls that use this path, one call for each path argument; override it if paths are nested."""
         return [{**cls.good_arguments(), name: path} for name in cls.path_arguments]
 
     @classmethod
