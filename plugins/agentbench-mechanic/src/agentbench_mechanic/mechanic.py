@@ -63,7 +63,7 @@ def _cannot_search(transcript: Transcript) -> bool:
 
 
 def _repair(transcript: Transcript) -> Reply:
-    """The next step of a search in the sandbox: upload it, run it, apply the change that it found, or give up."""
+    """The next step of a search in the sandbox: upload the program, run it, apply the change found, or give up."""
     command = command_in(transcript.text)
     parts = upload_commands(transcript.max_tokens)
     uploads = [one for one in transcript.calls_of("run") if "mechanic.packed" in one.argument("command")]

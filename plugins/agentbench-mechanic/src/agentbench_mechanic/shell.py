@@ -86,7 +86,7 @@ def _exchange(one: Exchange, failing: str) -> Exchange:
 
 
 def _observation(result: str) -> tuple[int | None, str, bool]:
-    """Exit code (``None``: the command did not finish, or the result is not JSON), output, whether it is complete."""
+    """Exit code (``None``: unknown, or the command did not finish), output, and whether the output is complete."""
     try:
         observation = json.loads(result)
     except (ValueError, RecursionError):

@@ -60,7 +60,7 @@ def _strip_of_word(source: Source, node: ast.Call) -> Iterator[Repair]:
 
 
 def _shared_default(source: Source, node: ast.Call) -> Iterator[Repair]:
-    """``x = d.setdefault(k, [])``, and ``x`` is changed later: the list may be shared with other objects."""
+    """``x = d.setdefault(k, [])``: later changes to ``x`` may affect other objects that share the list."""
     statement = source.parents.get(node)
     if _method(node) != "setdefault" or len(node.args) != 2 or not isinstance(statement, ast.Assign):
         return
@@ -73,7 +73,7 @@ def _shared_default(source: Source, node: ast.Call) -> Iterator[Repair]:
 
 
 def _first_alternative(source: Source, node: ast.Call) -> Iterator[Repair]:
-    """A regular expression takes the first alternative that matches, not the longest."""
+    """``"|".join(words)``: a regular expression takes the first alternative that matches, not the longest."""
     if _method(node) != "join" or len(node.args) != 1:
         return
     assert isinstance(node.func, ast.Attribute)
@@ -121,7 +121,7 @@ def _removes_an_escape(node: ast.AST) -> bool:
 
 
 def _mixed_measures(source: Source, node: ast.Call) -> Iterator[Repair]:
-    """A length from ``len`` is compared or added to the same variable as the result of a function of the module."""
+    """The result of ``len`` is combined with the same variable as that of another function of the analyzed file."""
     if not isinstance(node.func, ast.Name) or node.func.id != "len" or len(node.args) != 1:
         return
     function, measured = source.function_of(node), _compared_to(source, node)

@@ -264,7 +264,7 @@ class WithWorkbench:
     """Checks that use a workbench, in each of ``sandboxes``."""
 
     sandboxes: ClassVar[Sequence[str]] = ("local",)
-    """Names of registered sandboxes. The id of each test contains its name, as in ``test_words[docker]``."""
+    """Names of registered sandboxes. The id of each test contains its sandbox, as in ``test_words[docker]``."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Parametrize each check by sandbox."""

@@ -62,7 +62,7 @@ class AgentLifetimeChecks(AgentHooks):
         self._stop_propagates(workbench, Interrupted("stop it"))
 
     def test_few_steps(self, workbench: Workbench) -> None:
-        """With at most two steps, the exception of the first refused call propagates, and no further call is made."""
+        """With at most two steps, the exception of the first refused call propagates, and no call follows."""
         for steps in (0, 1, 2):
             with self.solved(workbench, max_steps=steps) as solved:
                 assert solved.double.budget.steps <= steps
@@ -243,7 +243,7 @@ class AgentModelChecks(AgentHooks):
     def test_the_window_of_the_model(self, workbench: Workbench) -> None:
         """After a request that exceeds the context window, the next one is shorter, and the agent makes progress.
 
-        A token is four bytes; no request has more bytes than the window would hold at eight bytes per token.
+        At four bytes per token, no request is more than twice as long as the window.
         """
         facts = ModelFacts(context_tokens=_WINDOW, answer_tokens=500)
         with self.solved(workbench, [self.flooding] * _ANSWERS, facts=facts, max_steps=3 * _ANSWERS) as solved:

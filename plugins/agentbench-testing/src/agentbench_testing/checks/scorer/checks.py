@@ -152,7 +152,7 @@ class EndingChecks(ScorerHooks):
                 assert isinstance(scored.error, SandboxError), scored.error or scored.returned
 
     def test_a_change_that_fits_nowhere(self, stage: ScorerStage) -> None:
-        """If ``fork`` raises ToolError, for example because of a directory, it propagates or the attempt fails."""
+        """If ``fork`` raises ToolError, as when a directory is in the way, it propagates or the attempt fails."""
         scored = stage.scored(self.fixed, fits=False)
         assert isinstance(scored.error, ToolError) or not scored.score.passed, scored.error or scored.returned
 

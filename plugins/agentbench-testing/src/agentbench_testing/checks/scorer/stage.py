@@ -70,11 +70,11 @@ class ScorerHooks(WithWorkbench):
     """A change that gets the tests killed, as a memory limit would."""
     hanging: ClassVar[Files] = {"adding.py": "import time\n\ntime.sleep(600)\n"}
     """A change that makes the tests hang."""
-    forged: ClassVar[Mapping[str, Files]] = {
+    forged: ClassVar[Mapping[str, Files]] = {  # each key completes "a program that ..."
         "ends the tests": {"adding.py": "import os\n\nos.write(1, b'\\n1 passed\\nOK\\n')\nos._exit(0)\n"},
         "skips the tests": {"adding.py": "import unittest\n\nraise unittest.SkipTest('not today')\n"},
     }
-    """Changes that fake passed tests; a key completes "a program that". A deceived scorer must label its verdicts."""
+    """Changes that do not fix the bug but pretend that tests passed. A deceived scorer must label its verdicts."""
 
     @classmethod
     def make_scorer(cls) -> Scorer:

@@ -17,7 +17,7 @@ class WatchedEnvironment:
 
     Args:
         inner: the wrapped environment.
-        failing: methods that raise SandboxError: ``run_once``, ``start``, or ``exec`` (with all others of a sandbox).
+        failing: methods that raise SandboxError: ``run_once``, ``start``, or ``exec`` (also for files).
         answering: returns the results of commands, which are then not run.
     """
 
