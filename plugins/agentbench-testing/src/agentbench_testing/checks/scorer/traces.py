@@ -59,7 +59,7 @@ class TraceChecks(ScorerHooks):
         assert True in having.environment.networks or not having.environment.networks
 
     def test_hostile_results(self, stage: ScorerStage) -> None:
-        """Result files can be anything (a pipe, a link, garbage). They must not make a scorer raise, hang or pass."""
+        """Result files can be anything (a pipe, a link, garbage). They must not cause a pass, an error or a hang."""
         names = {
             str(path.relative_to(taken))
             for taken in stage.fixed.environment.taken
