@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from python_on_whales import DockerClient
 
 TAG = f"{RUNNER}:0.1.0"
-"""Never rebuilt from different sources, since tasks refer to it by this tag."""
+"""An existing image is never replaced by one from different inputs, since tasks refer to it by this tag."""
 PUBLIC_BASE = "python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b"
 DEBOOTSTRAP = "debootstrap"
 """Value of ``--base`` that builds the base image from Debian packages."""
 BOOTSTRAPPED = "agentbench/base:bookworm"
 RECIPE = "agentbench.recipe"
-"""Label: digest of the build inputs."""
+"""Label: digest of the files in ``image/``; for the bootstrapped base image, its Debian suite and packages."""
 RECORD = "/usr/local/share/agentbench/packages.txt"
-"""Package list inside the image: name, version, architecture and hash of the files of each package."""
+"""Package list inside the image. Each line: name, version, architecture, and a hash of the files or ``-``."""
 _RELEASED = Path(__file__).with_name("packages.txt")
 """Package list of the image that this release was tested with."""
 _LIST_PACKAGES = r"""
@@ -74,7 +74,7 @@ def build(client: Client, base: str, ca_bundle: str, say: Callable[[str], None])
 
     Raises:
         InputError: an image with this tag exists and was built from different inputs.
-        UnavailableError: a required program, image or registry is missing.
+        UnavailableError: the build failed, or a required program or root privileges are missing.
     """
     deadline = Deadline(_BUILD_SEC)
     recipe = _recipe()
@@ -111,7 +111,7 @@ def build(client: Client, base: str, ca_bundle: str, say: Callable[[str], None])
 
 
 def package_differences(released: str, record: str) -> list[str]:
-    """Describe the packages that are in both lists but differ in version or files."""
+    """Describe the packages in both lists that differ in version, or in their files on the same architecture."""
     expected, actual = _packages(released), _packages(record)
     differences = []
     for name in sorted(expected.keys() & actual.keys()):
@@ -162,7 +162,7 @@ def _warnings(client: Client, base: str, ca_bundle: str, deadline: Deadline) -> 
 
 
 def _registry(name: str) -> str:
-    """The registry host of an image name, with a port if it has one."""
+    """The registry host of an image name, with the port if there is one; Docker Hub if the name has no host."""
     first, slash, _ = name.partition("/")
     return first if slash and (set(first) & set(".:") or first == "localhost") else "registry-1.docker.io"
 
@@ -223,7 +223,7 @@ def _docker_build(
 
 
 def _bootstrapped(client: Client, deadline: Deadline, say: Callable[[str], None]) -> str:
-    """Build a base image from Debian packages if it does not exist, and return its name."""
+    """Build a base image from Debian packages unless one with the same recipe exists, and return its name."""
     from python_on_whales import DockerException
 
     recipe = f"{_SUITE} {','.join(_PACKAGES)}"

@@ -100,7 +100,7 @@ class Cache:
         return None
 
     def new_tree(self, key: str, tree: str) -> Path:
-        """Create the directory of a new tree, and return the tree's path. Remove old trees that are not in use."""
+        """Remove the old environment unless it is in use. Create a new tree's directory, and return the tree's path."""
         if not self._in_use(key):
             self.remove(key)
         directory = self._directory(key) / tree
@@ -157,7 +157,7 @@ class Cache:
         return self._in_use(entry.key)
 
     def bytes_of(self, entry: Entry) -> int:
-        """Disk usage of its workspace, in bytes."""
+        """Disk usage of the files in its workspace, in bytes."""
         total = 0
         for directory, _, names in os.walk(self.workspace(entry)):
             for name in names:
@@ -176,7 +176,7 @@ class Cache:
 
 
 def _is_locked(mark: Path) -> bool:
-    """Whether the process that created the file is still running. The kernel releases the lock when it exits."""
+    """Whether a process holds the lock of this file. The kernel releases the lock when the process exits."""
     try:
         with mark.open("rb") as opened:
             fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 CALL_SEC = 60.0
-"""Time limit of one client call, except for builds, pulls and commits."""
+"""Default time limit of one client call."""
 
 _FORWARDED = frozenset(
     {
@@ -81,7 +81,7 @@ class Client:
 
         Raises:
             DeadlineExceeded: the deadline had expired before the call.
-            SandboxError: the engine did not answer in time or is unreachable.
+            SandboxError: the engine is unreachable or did not answer in time, or the client cannot be executed.
             DockerException: the engine rejected the call.
         """
         from python_on_whales import ClientNotFoundError, DockerClient, DockerException  # takes 0.25 s to import

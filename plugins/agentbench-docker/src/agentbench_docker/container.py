@@ -37,9 +37,9 @@ class ContainerState:
         """Whether only an external cause can explain this state.
 
         Args:
-            guarded: processes in the container can end PID 1 only by exhausting memory. PID 1 exits with 0 when the
-                harness disconnects. External signals and engine restarts result in 137, 143 or 255.
-            cut: the connection was closed; False if PID 1 only did not answer in time.
+            guarded: whether processes in the container can end PID 1 only by exhausting memory. PID 1 exits with 0
+                when the harness disconnects. External signals and engine restarts result in 137, 143 or 255.
+            cut: whether the connection was closed; False if PID 1 merely did not answer in time.
         """
         if self.running:
             return self.paused or cut
@@ -85,7 +85,7 @@ class Container:
             raise SandboxError(f"could not start a container: {one_line(error.stderr or str(error))}") from None
 
     def state(self) -> ContainerState:
-        """The current state. Raises SandboxError if the engine or the container no longer exists."""
+        """The current state. Raises SandboxError if the engine is unreachable or the container is gone."""
         from python_on_whales import DockerException
 
         try:
@@ -103,7 +103,7 @@ class Container:
         )
 
     def wait(self, deadline: Deadline) -> ContainerState:
-        """Wait until it has exited, and return its final state."""
+        """Wait until it has exited, and return its final state. Raises DeadlineExceeded at the deadline."""
         from python_on_whales import DockerException
 
         state = self.state()

@@ -44,7 +44,8 @@ class Usage:
         return Usage(self.bytes - other.bytes, self.files - other.files)
 
     def allowance(self, limit: Usage) -> Usage:
-        """Allowed usage after this usage: the limit, or this usage plus an eighth of the limit if larger."""
+        """Allowed usage of a container that was killed at this usage: the larger of the limit, and this usage plus an
+        eighth of the limit."""
         return Usage(max(limit.bytes, self.bytes + limit.bytes // 8), max(limit.files, self.files + limit.files // 8))
 
     def exceeds(self, other: Usage) -> bool:
@@ -71,8 +72,8 @@ class _Watched:
 class DiskWatch:
     """Measures the disk usage of containers and kills those that exceed their limit.
 
-    The image's file system is read-only and everything else is in memory, so containers can use the disk only through
-    the watched directories. Deleted files that a process still holds open also count.
+    By default, the image's file system is read-only and everything else is in memory, so containers can use the disk
+    only through the watched directories. Deleted files that a process still holds open also count.
     """
 
     def __init__(self, limit: Usage) -> None:
@@ -127,9 +128,9 @@ class DiskWatch:
             forget()
 
     def check(self) -> None:
-        """Measure the containers that are due, and kill those that exceed their limit.
+        """Measure the containers that are due or whose disk is filling up, and kill those that exceed their limit.
 
-        When a disk is full, all containers on it are measured. If none exceeds its limit, all of them are killed.
+        When a disk is full, all containers on it are measured. If this call has killed no container, it kills all of these.
         """
         with self._lock:
             watched = tuple(self._watched.values())
@@ -151,7 +152,7 @@ class DiskWatch:
                 )
 
     def check_if_full(self, path: Path) -> None:
-        """Check all containers now if the disk of ``path`` is full, since that may have caused a failure."""
+        """Call ``check`` now if the disk of ``path`` is full, since that may have caused a failure."""
         if _free(path) < FLOOR:
             self.check()
 

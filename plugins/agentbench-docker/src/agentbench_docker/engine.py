@@ -28,7 +28,7 @@ class EngineFacts:
     client: str
     runc: str
     runc_package: str
-    """Package version, such as ``1.1.5+ds1-1+deb12u1``."""
+    """The build that the engine reports: a package version such as ``1.1.5+ds1-1+deb12u1``, or a commit."""
     default_runtime: str
     runtimes: tuple[str, ...]
     storage_driver: str
@@ -38,7 +38,7 @@ class EngineFacts:
     kernel: str
     cpus: int
     memory: int
-    """Number of bytes."""
+    """Memory of the engine's host in bytes; 0 if the engine does not report it."""
     root: str
     """Directory for images and containers."""
 
@@ -94,7 +94,7 @@ def _facts(client: Client, docker: DockerClient, deadline: Deadline) -> EngineFa
 
 
 def _cgroup_version(client: Client, deadline: Deadline) -> str:
-    """``1`` or ``2``, or empty before Engine 20.10. python-on-whales does not provide this field."""
+    """``1`` or ``2``; empty if the query fails, as before Engine 20.10. python-on-whales lacks this field."""
     command = [*client.argv(max(1.0, min(10.0, deadline.remaining()))), "info", "--format", "{{.CgroupVersion}}"]
     result = subprocess.run(
         command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL

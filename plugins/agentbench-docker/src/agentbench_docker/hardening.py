@@ -17,7 +17,7 @@ FIXED_ID = 10001
 """User and group id of commands when the harness runs as root."""
 HOME = "/home/agent"
 PREFIX = "/opt/venv"
-"""Install prefix for setup, since HOME is new in every container."""
+"""Virtual environment for setup. It is not in HOME, which is new in every container."""
 MOUNT_ROOT = "/agentbench"
 """Mount point of AgentBench's own files."""
 _INSIDE = Path(__file__).with_name("inside")
@@ -182,7 +182,7 @@ class Hardening:
 
 
 def _sysctl() -> dict[str, str]:
-    """Enable IPv6 on the loopback interface, which docker disables in containers without a network."""
+    """Kernel parameters that enable IPv6 on loopback, which docker disables in containers without a network."""
     return {"net.ipv6.conf.all.disable_ipv6": "0"} if Path("/proc/sys/net/ipv6").exists() else {}
 
 

@@ -24,7 +24,7 @@ class BaseImage:
     name: str
     image: Image
     digest: str
-    """The registry digest; empty if the image did not come from a registry."""
+    """``REPOSITORY@DIGEST`` in the registry; empty if the image did not come from a registry."""
     packages: str
     """Digest of the image's package list; empty if unknown. Images with different ids can share it."""
 
@@ -39,7 +39,7 @@ class BaseImages:
         self._known: dict[str, BaseImage] = {}
 
     def get(self, name: str, deadline: Deadline) -> BaseImage:
-        """Resolve an image name. Raises UnavailableError if the image cannot be found or pulled."""
+        """Resolve an image name. Raises UnavailableError if the image is missing and cannot or must not be pulled."""
         with self._lock:
             if name not in self._known:
                 self._known[name] = self._find(name, deadline)

@@ -34,7 +34,7 @@ class Image:
     variables: Mapping[str, str]
     """Environment variables of the image."""
     volumes: tuple[str, ...] = ()
-    """Volumes of the image, which would otherwise use the host's disk without a limit."""
+    """Volumes of the image. They are mounted in memory, since they could otherwise fill the host's disk."""
     hosted: bool = True
     """Whether the AgentBench server can be PID 1, which requires Python."""
 
@@ -71,7 +71,7 @@ class ContainerSpec:
         return (Mount(source=self.workspace, target=self.workdir, read_only=self.read_only), *self.mounts)
 
     def written(self) -> list[Path]:
-        """Host directories that the container can write to."""
+        """Host directories that the container can write to; the workspace if there are none."""
         return [mount.source for mount in self.all_mounts() if not mount.read_only] or [self.workspace]
 
 
@@ -118,7 +118,7 @@ class Launcher:
         return sandbox
 
     def has_python(self, spec: ContainerSpec, deadline: Deadline) -> bool:
-        """Whether the AgentBench server can be PID 1 in an image. Each image is tried only once."""
+        """Whether the AgentBench server can be PID 1 in the image of ``spec``. Each image is tried only once."""
         image = spec.image.id
         if image not in self._hosted:
             self._hosted[image] = self._try_process_1(spec, deadline)
@@ -138,7 +138,7 @@ class Launcher:
         return True
 
     def run_once(self, spec: ContainerSpec, command: str, deadline: Deadline) -> ExecResult:
-        """Run a command in a container that exits with the command. The engine reports the exit code."""
+        """Run a command in a container that exits with the command. The engine reports or confirms the exit code."""
         more: dict[str, Any] = {}
         proof = secrets.token_hex(16)
         if not spec.image.hosted:

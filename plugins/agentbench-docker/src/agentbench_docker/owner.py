@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from python_on_whales import Container, DockerClient
 
 OWNER = "agentbench.owner"
-"""Label: scratch directory of the owning provider. Only a name, since other processes may not see the path."""
+"""Label: scratch directory of the owning provider. Used only as a name: other processes may not see the path."""
 KEEPER = "agentbench.keeper"
 """Label of a keeper container: the name of its owner."""
 USER = "agentbench.uid"
@@ -120,7 +120,7 @@ def labels(scratch: Path) -> dict[str, str]:
 
 
 def sweep(client: Client) -> list[str]:
-    """Remove this user's containers and networks that have no active lease, and return their names."""
+    """Remove this user's containers and networks whose owner has no active lease, and return a description of each."""
     return client.call(_sweep, Deadline(SWEEP_SEC))
 
 

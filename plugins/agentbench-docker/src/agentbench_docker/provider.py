@@ -109,7 +109,7 @@ class DockerProvider:
         )
 
     def sweep(self) -> Sequence[str]:
-        """Remove leftovers from crashed runs, and return their names."""
+        """Remove leftovers from crashed runs, and return a description of each."""
         client = self._connect().client
         removed = [*owner.sweep(client), *storage.sweep_images(client, self._cache)]
         return [*removed, *map(str, Scratch.sweep(owner.PURPOSE))]

@@ -121,7 +121,10 @@ class DockerSandbox:
             return self._transport.read(target, limit)
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Write a file atomically. An existing file keeps its mode, and its other hard links the old content."""
+        """Write a file atomically. Other hard links to an existing file keep the old content.
+
+        An existing file keeps its mode, except in images without Python.
+        """
         with self._files(path) as target:
             self._transport.write(target, data)
 

@@ -30,7 +30,7 @@ class StoredEnvironment:
     entry: Entry
     workspace_bytes: int
     image_bytes: int
-    """Size of its image beyond the base image; 0 if it has no image of its own."""
+    """Size of its image beyond the base image; 0 if it has no image of its own or the size is unknown."""
     used_at: float
     in_use: bool
     """Whether a running provider uses it."""
@@ -58,7 +58,8 @@ def stored_environments(client: Client, cache: Cache) -> list[StoredEnvironment]
 def select_for_removal(
     environments: Sequence[StoredEnvironment], *, older_than_days: float | None, max_bytes: int | None
 ) -> list[StoredEnvironment]:
-    """Environments to remove: those unused for too long, then the least recently used until the rest fit.
+    """Environments to remove: those unused for ``older_than_days``, then the least recently used, until the others
+    fit into ``max_bytes``. ``None`` disables a condition.
 
     Environments in use are never selected.
     """
@@ -96,7 +97,7 @@ def image_name(key: str, cache: Cache) -> str:
 
 
 def sweep_images(client: Client, cache: Cache) -> list[str]:
-    """Remove images of incomplete preparations, and return their names."""
+    """Remove images of this cache that belong to no complete environment, and return a description of each."""
     from python_on_whales import DockerException
 
     expected = {image_name(entry.key, cache) for entry in cache.entries()}

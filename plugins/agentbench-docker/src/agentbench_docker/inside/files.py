@@ -35,7 +35,7 @@ def read_file(request: dict[str, Any]) -> None:
 
 
 def write_file(request: dict[str, Any], data: bytes) -> None:
-    """Write a file atomically. An existing file keeps its mode, and its other hard links the old content."""
+    """Write a file atomically. An existing file keeps its mode; its other hard links keep the old content."""
     path = Path(request["path"])
     draft = path.with_name(f".{path.name[:100]}.{os.urandom(4).hex()}")
     try:

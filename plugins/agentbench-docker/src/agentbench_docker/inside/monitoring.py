@@ -21,7 +21,7 @@ RESOURCE_FILES: dict[str, dict[bytes, tuple[str, float]]] = {
     "memory.pressure": {b"some": ("stall", 1e-6)},
     "memory.events": {b"max": ("reclaims", 1)},
 }
-"""Kernel counters of CPU throttling and memory pressure, by file and first word of a line: name and unit.
+"""Kernel counters of CPU usage, throttling and memory pressure, by file and first word of a line: name and unit.
 
 Cgroup v1, then cgroup v2. Cgroup v1 has no usable counter of memory pressure: ``memory.failcnt`` stays 0 if memory
 and swap have the same limit.

@@ -45,7 +45,7 @@ def supervise(control: socket.socket) -> NoReturn:
 
 
 def run(control: socket.socket, wake: int, request: Any, out: int, err: int) -> None:
-    """Run one command, and return when no descendant is left."""
+    """Run one command, and return when no descendant is left or the control socket is closed."""
     control.sendall(b"begun\n")  # the command may have run from here on, even if this process is killed
     try:
         main = execute(request, out, err)
@@ -63,7 +63,7 @@ def run(control: socket.socket, wake: int, request: Any, out: int, err: int) -> 
 
 
 def watch(control: socket.socket, wake: int, main: int) -> None:
-    """Report the exit of the main process, and return when no descendant is left."""
+    """Report the exit of the main process. Return when no descendant is left or the control socket is closed."""
     reported = False
     while True:
         message = b""
