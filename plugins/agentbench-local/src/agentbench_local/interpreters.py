@@ -92,7 +92,7 @@ def find_version(wanted: str) -> Interpreter | None:
 
 
 def command_dir(interpreter: Interpreter, directory: Path) -> Path | None:
-    """A directory with commands that ``interpreter`` lacks or has under a different name, if any.
+    """Write the commands that ``interpreter`` lacks to ``directory``, and return it; ``None`` if it lacks none.
 
     Some systems only have ``python3``, or keep the script ``pytest`` elsewhere.
     """

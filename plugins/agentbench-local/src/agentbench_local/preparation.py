@@ -142,7 +142,7 @@ class Preparation:
         return venv
 
     def _add_pytest(self, sandbox: LocalSandbox, venv: VirtualEnv) -> None:
-        """Install pytest into an environment without it, since scoring must not depend on the network."""
+        """Install pytest if it is missing, since scoring must not depend on the network, and check that it works."""
         names = venv.names()
         if "pytest" not in names:
             for name, dist in virtualenv.pytest_closure(self.interpreter.version).items():

@@ -100,7 +100,7 @@ class Command:
         self.exit_code: int | None = None
         self.alone = False
         self.exited = False
-        """Whether the supervisor has ended, which it does when no process of the command is left."""
+        """Whether the supervisor has ended. Unless killed, it ends only when no process of the command is left."""
 
     def wait(self, deadline: Deadline, *, once: bool = False) -> ExecResult:
         """Wait until the main process ends, or kill all processes at the deadline.
@@ -132,9 +132,9 @@ class Command:
         )
 
     def kill(self) -> None:
-        """Kill all processes of the command, and wait until they have ended. Raises SandboxError if some have not.
+        """Kill all processes of the command, and wait until they have ended. Raises SandboxError if some do not end.
 
-        Two threads may call this at once, since both notice the end of the control socket.
+        Two threads may call this at once, since each of them notices when the control socket is closed.
         """
         with self._lock:
             self._killed = True

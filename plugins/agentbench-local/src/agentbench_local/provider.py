@@ -42,7 +42,7 @@ class LocalProvider:
         return ()
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> LocalEnvironment:
-        """Run a task's setup, or wait for another thread that is already doing so; see the contract."""
+        """Run a task's setup, or reuse the environment that another call has made or is making; see the contract."""
         key = environment_digest(spec, self._launcher.interpreter_for(spec))
         while True:
             deadline.check()

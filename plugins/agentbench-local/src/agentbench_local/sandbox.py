@@ -88,7 +88,7 @@ class LocalSandbox:
             os.close(descriptor)
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Write a whole file; an existing file keeps its mode, and its other hard links keep the old content."""
+        """Write a file atomically. An existing file keeps its mode; its other hard links keep the old content."""
         target = self._resolve(path)
         if target.is_dir():
             raise ToolError("not_a_file", f"{path!r} is a directory")
@@ -142,7 +142,10 @@ class LocalSandbox:
             known.release()
 
     def _resolve(self, path: str) -> Path:
-        """The path on this machine. Absolute paths are used as they are: nothing is isolated here."""
+        """The path on this machine. Absolute paths are used as they are: nothing is isolated here.
+
+        Raises PathEscapeError if a relative path leads out of the workspace.
+        """
         if "\0" in path:
             raise ToolError("not_found", f"{path!r} is not a path")
         relative = os.path.normpath(path)

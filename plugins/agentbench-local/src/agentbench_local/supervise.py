@@ -7,8 +7,8 @@ For each it forks a *supervisor*, because a fork takes 1 ms, but a new interpret
 A supervisor adopts every orphan of its command (Linux: child subreaper), so that ``setsid`` and double forks do
 not escape. It sends ``started OWN_PID PID``, ``exit CODE ALONE`` and ``used SECONDS`` (CPU time of ended
 processes) on the control socket and listens there: ``d`` makes it discard the output of background processes; ``k``,
-or the end of AgentBench for any reason, makes it kill every descendant. It exits only when it has no child left,
-so its exit proves that all processes have ended.
+or the end of AgentBench for any reason, makes it kill every descendant. Unless its
+command kills it, it exits only when it has no child left, so its exit proves that all processes have ended.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Supervisor:
                 self.code = code if code >= 0 else 128 - code
 
     def kill_all(self) -> None:
-        """Kill every descendant, and return when the kernel reports that there is none."""
+        """Kill every descendant (outside Linux: the command's process group), and return when none is left."""
         pause = 0.001
         while True:
             self.reap()

@@ -1,4 +1,4 @@
-"""Virtual environments for tasks with setup commands, filled from the running interpreter without network access."""
+"""Virtual environments of tasks. Packages are copied from the running interpreter, without network access."""
 
 from __future__ import annotations
 
