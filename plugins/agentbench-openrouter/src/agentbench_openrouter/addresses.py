@@ -9,7 +9,7 @@ from agentbench_core import InputError
 
 
 def checked(base_url: str) -> str:
-    """The URL without a trailing slash. Raises InputError if it is invalid or contains a password."""
+    """The URL without a trailing slash. Raises InputError if it is invalid or contains a user name or password."""
     try:
         parts = urlsplit(base_url)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0

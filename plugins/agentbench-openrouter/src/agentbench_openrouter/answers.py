@@ -1,4 +1,4 @@
-"""Parses a response into a completion or a failure. Pure: bytes in, values out; never raises for any response."""
+"""Parses a response into a completion or a failure. Pure: bytes in, values out. Never raises."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _error_of(data: Mapping[str, Any], choice: Mapping[str, Any] | None, status:
 
 
 def _is_cut_off(choice: Mapping[str, Any]) -> bool:
-    """Whether an error is how the server reports that the response is too long."""
+    """Whether the error only means that the response reached its output limit."""
     text = server_error(choice["error"], 200, {}).text
     return choice.get("finish_reason") == "length" and bool(_TOKEN_LIMIT.search(text))
 

@@ -38,7 +38,7 @@ def read_arguments(written: object) -> Arguments:
 
 
 def _sendable(values: Mapping[str, Any]) -> Arguments:
-    """Arguments sent as an object instead of a string; invalid numbers in them are already parsed."""
+    """Check arguments sent as an object instead of a string: the parser of the response accepts NaN and Infinity."""
     try:
         json.dumps(values, allow_nan=False)
     except (ValueError, RecursionError) as error:

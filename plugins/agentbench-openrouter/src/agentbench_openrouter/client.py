@@ -54,7 +54,7 @@ class _Lane:
         self.warm = False
         """Whether the current exchange uses an existing connection."""
         self.sent = self.answered = False
-        """Progress of the current exchange."""
+        """In the current exchange: whether sending has begun, and whether the response headers have arrived."""
         self._watched: Watched | None = None
 
     def begin(self, watched: Watched) -> None:
@@ -148,7 +148,7 @@ class Client:
             deadline: may end the exchange sooner.
 
         Raises:
-            ExchangeError: no complete response arrived in time.
+            ExchangeError: no complete and usable response arrived in time.
             SettingError: nothing was sent; no request can succeed.
         """
         end = time.monotonic() + seconds

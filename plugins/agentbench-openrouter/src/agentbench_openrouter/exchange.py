@@ -1,4 +1,4 @@
-"""Run one blocking network exchange under one total deadline.
+"""Runs one blocking network exchange under one total deadline.
 
 Socket timeouts restart with every byte, so a server that sends a byte now and then never times out, neither in the
 body nor in the headers; name lookup has no timeout at all. So the exchange runs in its own thread. At the deadline the

@@ -18,7 +18,7 @@ _ROUTING_SUFFIX = re.compile(r":(?:nitro|floor|exacto|online|thinking|extended|f
 
 
 def find(listed: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
-    """The entry of a list of models, by id."""
+    """The model's entry, by id or canonical slug, or that of the name without a routing suffix; ``None`` if missing."""
     plain = _ROUTING_SUFFIX.sub("", name)
     result = (e for candidate in (name, plain) for e in listed if candidate in (e.get("id"), e.get("canonical_slug")))
     return next(result, None)
@@ -34,7 +34,7 @@ def unknown(listed: Sequence[Mapping[str, Any]], name: str, where: str) -> Input
 
 
 def facts_of(entry: Mapping[str, Any] | None, expected: ExpectedCalls, options: OpenRouterOptions) -> ModelFacts:
-    """The facts about a model: from its entry, overridden by options.
+    """The facts about a model, from its entry. Prices in the options take precedence.
 
     Raises InputError if the model does not support tools and the run uses tools.
     """
@@ -99,7 +99,7 @@ def check_credit(data: Mapping[str, Any], expected: ExpectedCalls, *, wall: floa
 
 
 def max_price(entry: Mapping[str, Any] | None, options: OpenRouterOptions) -> Mapping[str, float]:
-    """The maximum prices to accept from providers, in US dollars per million tokens: the listed prices.
+    """The maximum prices to accept from providers, in US dollars per million tokens: the highest listed ones.
 
     A model may have endpoints at several prices. If a price is configured as 0, it has no limit.
     """

@@ -82,7 +82,8 @@ class Failure:
 
 
 def classify(error: ServerError, *, usage: Usage | None, wall: float) -> Completion | Failure:
-    """Classify an error. Refusals and errors about requests that are too long count as responses.
+    """Classify an error. Refusals and errors about requests that are too long count as responses, unless the server
+    marks them as retryable.
 
     Args:
         error: the parsed error.
@@ -230,7 +231,7 @@ LATER = "Resume the run later with --resume."
 
 
 def _is_own_doing(error: ServerError) -> bool:
-    """Whether credit is only reserved for this client's calls in progress, and will be available again."""
+    """Whether credit is only reserved for the client's own calls in progress, and will be available again."""
     source = error.metadata.get("limit_source")
     if isinstance(source, str) and source:  # more reliable than the message
         return source == "openrouter_in_flight_budget"

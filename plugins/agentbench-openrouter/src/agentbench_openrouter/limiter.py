@@ -82,12 +82,12 @@ class Limiter:
                 self._limit = max(1, int(self._limit * _CUT))
 
     def pause(self, seconds: float) -> None:
-        """Send nothing for some time, as the server requests."""
+        """Send nothing for ``seconds``, as the server requests, but not longer than ``_LONGEST_PAUSE_SEC``."""
         with self._lock:
             self._pause(min(seconds, _LONGEST_PAUSE_SEC))
 
     def unhealthy(self) -> None:
-        """Start a new round because the server has a different problem."""
+        """Start a new round because the server seems unhealthy. If it counts as down, delay the next probe."""
         with self._lock:
             self._clean_calls = 0
             if self._down:

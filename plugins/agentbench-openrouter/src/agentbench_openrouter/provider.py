@@ -187,7 +187,8 @@ class OpenRouter:
 
 
 def _failure_of(error: ExchangeError) -> Failure:
-    """Classify an exchange without a response. Its cost is unknown unless the request was not sent."""
+    """Classify an exchange without a usable response. If the request was not sent, it cost nothing; otherwise, the cost
+    is unknown. Raises LLMError if the client was closed."""
     if error.kind == "closed":
         raise LLMError(str(error))
     words = {"timeout": "timeout", "too_long": "protocol", "odd": "protocol"}

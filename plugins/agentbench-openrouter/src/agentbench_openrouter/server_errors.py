@@ -30,7 +30,7 @@ class ServerError:
 
     @property
     def text(self) -> str:
-        """The message, with the upstream provider's message unless it contains it."""
+        """The message, followed by the upstream provider's message unless that is already part of it."""
         if not self.raw or self.raw in self.message:
             return self.message
         return f"{self.message} {self.raw}".strip()

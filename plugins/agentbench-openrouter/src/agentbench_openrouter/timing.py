@@ -26,6 +26,6 @@ class Timing:
 
     clock: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
-    """Since 1970."""
+    """Seconds since 1970."""
     sleep: Callable[[float, Deadline], None] = sleep
     uniform: Callable[[float, float], float] = random.uniform

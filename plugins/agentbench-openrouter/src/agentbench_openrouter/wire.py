@@ -21,7 +21,7 @@ DEFAULT_ANSWER_TOKENS = 4096
 """The default output limit: without a limit, servers reserve credit for the longest possible response."""
 
 _LEAST_CAP = 256
-"""Minimum output limit: fewer tokens are useless, and the remaining room is an estimate."""
+"""Long requests do not lower the limit below this: fewer tokens are useless, and the room is an estimate."""
 
 _BYTES_PER_TOKEN = 3
 """A low estimate: code and prose have about 4, and many writing systems more."""
@@ -67,8 +67,9 @@ def body(
         request: sampling settings that are ``None`` are omitted, so the provider's defaults apply.
         options: routing and reasoning.
         session: groups requests; OpenRouter routes a session to one provider, whose cache then helps.
-        answer_cap: the maximum output tokens of the model, if known.
-        window: the context window in tokens: many servers refuse a request whose output might not fit.
+        answer_cap: the model's maximum number of output tokens, if known.
+        window: the context window in tokens, if known. The output limit is lowered to fit into it, since many
+            servers refuse a request whose output might not fit.
         halved: use half of the output limit.
         max_price: US dollars per million tokens (``prompt``, ``completion``); excludes more expensive providers.
     """
