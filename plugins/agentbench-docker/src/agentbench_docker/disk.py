@@ -130,7 +130,8 @@ class DiskWatch:
     def check(self) -> None:
         """Measure the containers that are due or whose disk is filling up, and kill those that exceed their limit.
 
-        When a disk is full, all containers on it are measured. If this call has killed no container, it kills all of these.
+        When a disk is full, all containers on it are measured. If this call has killed no container for exceeding its
+        limit, it kills all of them.
         """
         with self._lock:
             watched = tuple(self._watched.values())

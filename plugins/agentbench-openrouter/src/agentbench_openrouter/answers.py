@@ -192,7 +192,7 @@ def _is_malformed(choice: Mapping[str, Any]) -> bool:
 
 
 def _empty(word: str, message: str, usage: Usage | None) -> Failure:
-    """The failure for an empty response; it counts as the model's response if retries do not help."""
+    """The failure for an empty response or a malformed call; it counts as a response if retries do not help."""
     return Failure(
         error=word, message=message, retry=Retry.EMPTY, usage=usage, outcome=outcome("empty", message, usage)
     )
