@@ -56,7 +56,7 @@ class TaskPair:
 
     @property
     def suspected(self) -> int:
-        """The number of scored attempts on both sides suspected of tampering or of leaked information."""
+        """The number of scored attempts in both runs suspected of tampering or of leaked information."""
         return self.a.suspected + self.b.suspected
 
     def cleared(self) -> TaskPair:
@@ -69,7 +69,7 @@ class TaskPair:
         return self.a.invalid_throughout and self.b.invalid_throughout
 
     def counts(self, missing: Missing = Missing.LEFT_OUT) -> tuple[int, int, int, int] | None:
-        """The passed and total attempts in A, then in B; ``None`` if a side has no attempts to count."""
+        """The passed and total attempts in A, then in B; ``None`` if a side has none to count, or if :attr:`invalid`."""
         a, b = self.a, self.b
         if self.invalid:
             return None
@@ -99,14 +99,14 @@ class Alignment:
     only_a: tuple[TaskCounts, ...]
     only_b: tuple[TaskCounts, ...]
     quarantined: tuple[TaskPair, ...] = ()
-    """Tasks of both runs that either run quarantined. They are not counted."""
+    """Tasks in both runs that at least one of them quarantined. They are not counted."""
     quarantined_only_a: tuple[TaskCounts, ...] = ()
     """Quarantined tasks that are only in A."""
     quarantined_only_b: tuple[TaskCounts, ...] = ()
 
     @property
     def quarantine_mismatch(self) -> tuple[TaskPair, ...]:
-        """Tasks that only one of the runs quarantined."""
+        """Tasks in both runs that only one of them quarantined."""
         return tuple(pair for pair in self.quarantined if pair.quarantine_mismatch)
 
     @property
@@ -116,7 +116,7 @@ class Alignment:
         return sum(pair.suspected for pair in self.pairs)
 
     def with_quarantined(self) -> Alignment:
-        """The same alignment including quarantined tasks."""
+        """The same alignment with the quarantined tasks of both runs counted as pairs."""
         return attrs.evolve(self, pairs=(*self.pairs, *self.quarantined), quarantined=())
 
     def without_suspected(self) -> Alignment:
@@ -130,7 +130,7 @@ class Alignment:
 
     @property
     def incomplete(self) -> tuple[TaskPair, ...]:
-        """Pairs with an attempt without a score. With repeats, such a pair can still be complete."""
+        """Pairs with an unscored attempt in either run. With several attempts, such a pair can still be complete."""
         return tuple(pair for pair in self.pairs if pair.incomplete)
 
     @property
@@ -150,13 +150,13 @@ class Alignment:
 
     @property
     def changed(self) -> tuple[tuple[TaskCounts, TaskCounts], ...]:
-        """Tasks with the same id but different digests, which are not pairs."""
+        """Unpaired tasks that have the same id in both runs but different digests, as (task in A, task in B)."""
         in_b = {task.task_id: task for task in self.only_b}
         return tuple((task, in_b[task.task_id]) for task in self.only_a if task.task_id in in_b)
 
     @property
     def repeated(self) -> bool:
-        """Whether a run planned several attempts per task. If so, there is no table, only rates per task."""
+        """Whether a run planned several attempts at a paired task. If so, there is no table, only rates per task."""
         return any(pair.a.planned > 1 or pair.b.planned > 1 for pair in (*self.pairs, *self.quarantined))
 
     def table(self, missing: Missing = Missing.LEFT_OUT) -> PairTable:
@@ -180,7 +180,7 @@ class Alignment:
         )
 
     def differences(self, missing: Missing = Missing.LEFT_OUT) -> tuple[float, ...]:
-        """The difference of each task that has one, in the order of ``pairs``."""
+        """The difference of each pair that has one, in the order of ``pairs``."""
         differences = (pair.difference(missing) for pair in self.pairs)
         return tuple(difference for difference in differences if difference is not None)
 

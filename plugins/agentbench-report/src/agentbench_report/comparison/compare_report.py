@@ -39,9 +39,9 @@ class BaselineComparison:
     """The effect detectable at the adjusted level: 1 minus the confidence, divided by the number of comparisons."""
     complete_pairs: int
     incomplete: int
-    """The number of tasks with an attempt without a score in either run."""
+    """The number of tasks in both runs that have an attempt without a score in either run."""
     invalid: tuple[str, ...]
-    """Tasks that all attempts of both runs found invalid, by their ids in the baseline. They are not counted."""
+    """Tasks found invalid in every attempt of both runs, by their ids in the baseline. They are not counted."""
     same_variant: bool
     same_terms: bool
     """Whether nothing but the variant is known to differ. If so, differences between runs of one variant are noise."""

@@ -46,9 +46,9 @@ def clopper_pearson(passed: int, scored: int, confidence: float = 0.95) -> Inter
     """The exact binomial interval, for few trials or when coverage must be guaranteed.
 
     The lower bound is the rate at which ``passed`` or more passes have probability ``(1 - confidence) / 2``, and the
-    upper bound is the rate at which ``passed`` or fewer do. With no failure in n trials and confidence ``1 - 2a``, the
-    failure rate is at most ``1 - a^(1/n)`` (the "rule of three"). The interval is wider than Wilson's. Trials must
-    be independent.
+    upper bound is the rate at which ``passed`` or fewer passes have this probability. With no failure in n trials and
+    confidence ``1 - 2a``, the failure rate is at most ``1 - a^(1/n)`` (the "rule of three"). The interval is wider than
+    Wilson's. Trials must be independent.
 
     Source: C. J. Clopper and E. S. Pearson, Biometrika 26 (1934) 404.
 

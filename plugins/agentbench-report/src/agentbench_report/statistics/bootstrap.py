@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _MIN_RESAMPLES = 100
 _CHUNK = 1 << 20
-"""The number of tasks drawn at once, over one or more resamples, which takes 12 MiB."""
+"""The maximum number of tasks drawn at once (12 MiB), except that at least one whole resample is always drawn."""
 
 
 @attrs.frozen(kw_only=True)
@@ -117,7 +117,7 @@ def bca_parameters(values: Sequence[float], means: NDArray[np.float64]) -> tuple
         z0 = Φ⁻¹(P(θ* < θ) + P(θ* = θ)/2)
         a  = Σd³ / (6 (Σd²)^1.5),  d_i = mean of the jackknife means - jackknife mean without value i
 
-    If half of the ties were not counted, z0 would be wrong for 0/1 data, where many resampled means equal the mean.
+    If ties did not count half, z0 would be wrong for 0/1 data, where many resampled means equal the mean.
     """
     import numpy as np
 

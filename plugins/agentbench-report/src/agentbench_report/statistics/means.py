@@ -30,7 +30,8 @@ class MeanEstimate:
     p: float | None
     """The two-sided p-value for a mean of 0; ``None`` if it was not requested or cannot be computed."""
     degenerate: bool
-    """The values have no spread, so the interval is not a t interval. Each function documents what it uses instead."""
+    """Whether there is no spread, or no ``se``, so that the interval is not a t interval. Each function documents what it
+    uses instead."""
 
 
 def mean_of(values: Sequence[float]) -> float:
@@ -83,7 +84,7 @@ def mean_difference(differences: Sequence[float], confidence: float = 0.95) -> M
 
     Without any spread the t interval would have zero width. In that case ``unseen_bounds`` gives the interval, the
     estimate is marked degenerate, and p is 1 if all differences are 0 and ``None`` otherwise. With one task there is no
-    error and the interval is -1 to 1. With no tasks there is no mean either, and p is 1.
+    error, the interval is -1 to 1, and p is ``None``. With no tasks there is no mean either, and p is 1.
 
     Source: E. Miller, Adding error bars to evals, arXiv 2411.00640, section 4; Student, Biometrika 6 (1908) 1.
 
@@ -115,8 +116,8 @@ def tango_mean(differences: Sequence[float], confidence: float = 0.95) -> Interv
     Uses an effective number of tasks, as ``korn_graubard`` does for one rate. With b and c the summed losses and gains,
     n tasks with differences of -1, 0 or 1 would have the variance ``v = (b + c - (c-b)²/n) / n²``. With se the observed
     standard error, the effective number of tasks is ``w = v/se²`` times n. The score is computed from wb, wc and wn, at
-    the t quantile with n-1 degrees of freedom. The interval is never narrower than ``unseen_bounds``, and without any
-    spread it is equal to it, since more attempts at the same n tasks cannot show more than n tasks that all agree. With
+    the t quantile with n-1 degrees of freedom. The interval is never narrower than ``unseen_bounds``, and equal to
+    these without any spread, since more attempts at the same n tasks cannot show more than n tasks that all agree. With
     fewer than two tasks it is -1 to 1.
 
     This is a design choice. The t interval covers too little if a few tasks fail in every attempt, because the sum is

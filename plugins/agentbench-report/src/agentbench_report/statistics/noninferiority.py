@@ -22,7 +22,7 @@ class NonInferiority:
     z: float | None
     """The observed difference minus ``-margin``, in standard errors; ``None`` without a standard error."""
     p: float
-    """The one-sided p-value for a difference of ``-margin`` or less; 1 without data."""
+    """The one-sided p-value for a difference of ``-margin`` or less; 1 if ``z`` is ``None``."""
     interval: Interval
     """The interval of the difference at confidence ``1 - 2 alpha``. Each end is a one-sided bound at ``alpha``."""
     verdict: Verdict

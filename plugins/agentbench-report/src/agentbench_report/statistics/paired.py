@@ -139,7 +139,7 @@ def tango_score(b: float, c: float, n: float, delta: float) -> float:
 
 
 def newcombe10(table: PairTable, confidence: float = 0.95) -> Interval:
-    """Newcombe's paired interval for the difference (B minus A), method 10: combines Wilson's limits in squares.
+    """Newcombe's paired interval for the difference (B minus A), method 10: combines Wilson's limits of both rates.
 
     With limits (l, u) of each rate and φ the correlation of the table::
 

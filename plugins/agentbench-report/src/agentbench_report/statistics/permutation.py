@@ -28,7 +28,7 @@ class SignFlip:
     greater: float
     """The one-sided p-value for B being better than A."""
     exact: bool
-    """Whether all flips were counted, or only a sample."""
+    """Whether all sign assignments were counted, rather than a random sample."""
 
 
 def sign_flip(differences: Sequence[float], seed: int, resamples: int = 10_000, exact_up_to: int = 20) -> SignFlip:
@@ -39,8 +39,8 @@ def sign_flip(differences: Sequence[float], seed: int, resamples: int = 10_000, 
     the mean is 0, a small sample is likely to contain only gains, and p is too small. Check the result against
     ``tango_mean``, which allows for unobserved kinds of tasks.
 
-    p is the share of all 2ⁿ sign assignments whose sum is at least as far from 0 (or at least as large) as the observed
-    sum. Differences of 0 are ignored. All assignments are counted with up to ``exact_up_to`` nonzero differences, and
+    p is the share of all 2ⁿ sign assignments whose sum is at least as far from 0 as the observed sum (for
+    ``greater``: at least as large). Differences of 0 are ignored. All assignments are counted with up to ``exact_up_to`` nonzero differences, and
     with any number if all have the same size, where the test equals ``mcnemar_exact``. Otherwise ``resamples``
     assignments are drawn using ``PCG64(seed)``, and ``p = (1 + hits) / (1 + resamples)``.
 

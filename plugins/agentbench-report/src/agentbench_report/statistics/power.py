@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def connor_tasks(p_regress: float, p_improve: float, power: float = 0.8, alpha: float = 0.05) -> float:
-    """The tasks required by McNemar's test with one attempt each: ``[z√ψ + z_β√(ψ-Δ²)]² / Δ²``; round up.
+    """The number of tasks required by McNemar's test with one attempt each: ``[z√ψ + z_β√(ψ-Δ²)]² / Δ²``; round up.
 
     Source: R. J. Connor, Sample size for testing differences in proportions for the paired-sample design, Biometrics 43
     (1987) 207.
@@ -40,9 +40,10 @@ def connor_tasks(p_regress: float, p_improve: float, power: float = 0.8, alpha: 
 
 
 def miettinen_tasks(p_regress: float, p_improve: float, power: float = 0.8, alpha: float = 0.05) -> float:
-    """The number of tasks by Miettinen's slightly smaller formula: ``[zψ + z_β√(ψ² - Δ²(3+ψ)/4)]² / (ψΔ²)``; round up.
+    """The number of tasks by Miettinen's formula: ``[zψ + z_β√(ψ² - Δ²(3+ψ)/4)]² / (ψΔ²)``; round up.
 
     Source: O. S. Miettinen, The matched pairs design in the case of all-or-none responses, Biometrics 24 (1968) 339.
+    The result is slightly smaller than that of ``connor_tasks``.
 
     Raises:
         ValueError: as for ``connor_tasks``.
@@ -137,7 +138,7 @@ def minimum_detectable(n: int, discordance: float, power: float = 0.8, alpha: fl
 
         √ψ (z√n + z_β√(n + z_β² - z²)) / (n + z_β²)
 
-    ``None`` if that exceeds ψ, the largest possible difference.
+    ``None`` if that exceeds ψ, the largest possible difference, if ψ is 0, or if ``n`` is 0 or below ``z² - z_β²``.
 
     Source: as ``connor_tasks``, solved for Δ.
 
@@ -165,7 +166,7 @@ def miller_tasks(
     power: float = 0.8,
     alpha: float = 0.05,
 ) -> float:
-    """The tasks required to detect a mean difference of ``effect`` with ``k_a`` and ``k_b`` attempts at each task.
+    """The number of tasks required to detect a mean difference of ``effect`` with ``k_a`` and ``k_b`` attempts at each task.
 
     ``(z + z_β)² (omega2 + sigma2_a/k_a + sigma2_b/k_b) / effect²``; round up. ``omega2`` is the variance over tasks of
     the true difference, ``sigma2_a`` and ``sigma2_b`` are the mean variances of attempts at one task
