@@ -79,7 +79,7 @@ class TaskCounts:
 
     @property
     def missing(self) -> int:
-        """The number of attempts without a score."""
+        """The number of planned attempts without a score, recorded or not."""
         return self.unscored + self.not_recorded
 
     @property
@@ -94,7 +94,7 @@ class TaskCounts:
 
     @property
     def invalid(self) -> bool:
-        """Whether the task's failing command passed before the agent started."""
+        """Whether the task's failing command passed before the agent started, in at least one attempt."""
         return INVALID in self.reasons
 
     @property
@@ -103,7 +103,7 @@ class TaskCounts:
         return 0 < self.scored + self.unscored == self.reasons.get(INVALID, 0)
 
     def cleared(self) -> TaskCounts:
-        """The same counts with suspect attempts treated as unscored."""
+        """The same counts with suspect attempts treated as unscored. Reasons and lists of repeats are unchanged."""
         return attrs.evolve(
             self,
             passed=self.passed - self.suspected_passed,
@@ -214,7 +214,7 @@ class RunCounts:
 
     @property
     def repeated(self) -> bool:
-        """Whether a task has several attempts, which are then not independent."""
+        """Whether several attempts at a task were planned or scored; such attempts are not independent."""
         return self.manifest.repeats > 1 or any(task.scored > 1 for task in self.tasks)
 
     @property

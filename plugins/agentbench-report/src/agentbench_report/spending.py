@@ -5,7 +5,8 @@ from __future__ import annotations
 from agentbench_report.counts import RunCounts
 
 _TOLERANCE = 1.1
-"""The maximum ratio of the total to the sum of the records. It is above 1 since killed attempts have no record."""
+"""The maximum ratio of a run's spending to the sum of its records. It is above 1 since killed attempts have no
+record."""
 
 
 def unknown_cost(run: RunCounts) -> str | None:

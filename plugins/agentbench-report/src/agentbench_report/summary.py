@@ -123,18 +123,18 @@ class RunSummary:
     without_suspected: AlternativeRate | None
     """The rate excluding suspect attempts; ``None`` if there are none."""
     pass_rate_if_missing_fail: float | None
-    """The pass rate over all planned attempts, counting each attempt without a score as a failure."""
+    """The pass rate if every planned attempt without a score had failed."""
     pass_rate_if_missing_pass: float | None
     at_k: tuple[AtK, ...]
     """The results for k = 1, 2, 4, ... and the number of repeats; empty without repeats."""
     reasons: tuple[ReasonCount, ...]
     labels: Mapping[str, int]
     hardest: tuple[TaskSummary, ...]
-    """Tasks that did not pass every scored attempt, lowest rates first."""
+    """Up to ``HARDEST`` tasks that did not pass every scored attempt, lowest rates first."""
     flaky: tuple[str, ...]
     """Tasks with both passed and failed attempts."""
     invalid: tuple[str, ...]
-    """Tasks whose failing command passed before the agent started, so there was nothing to repair."""
+    """Tasks whose failing command passed before the agent started in at least one attempt, with nothing to repair."""
     steps: int
     duration_sec: float
     tokens: int

@@ -15,7 +15,7 @@ POWER = 0.8
 """The power at which a difference counts as detectable."""
 
 _SHARE_OF_ALPHA = 5
-"""The smallest possible p of sampled sign flips must be smaller than the test level by this factor."""
+"""The smallest possible p of sampled sign flips must be at most the test level divided by this number."""
 
 
 @attrs.frozen(kw_only=True)
@@ -29,8 +29,8 @@ class DetectableEffect:
     no possible difference is detectable, there is no spread, or fewer than ``least_nonzero`` tasks differ.
     """
     at_best: float | None
-    """The smallest detectable difference at any discordance, if all discordant tasks go the same way; ``None`` with
-    repeats, or if there is none."""
+    """The smallest detectable difference if all discordant tasks change in the same direction, however many they are;
+    ``None`` with repeats, or if there is none."""
     power: float
     alpha: float
     nonzero: int
@@ -105,7 +105,7 @@ def _at_discordance(n: int, discordance: float, alpha: float) -> float | None:
 
 
 def _below(alpha: float) -> float:
-    """``exact_power`` includes a p equal to alpha, which a verdict does not count as significant."""
+    """A level just below alpha, since ``exact_power`` counts a p equal to its level as significant and a verdict does not."""
     return alpha * (1 - 1e-9)
 
 

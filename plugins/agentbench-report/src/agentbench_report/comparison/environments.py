@@ -60,7 +60,7 @@ class Environments:
     """The facts that match for all ``rebuilt`` tasks."""
     differences: tuple[Difference, ...]
     unknown: tuple[str, ...]
-    """Tasks with a digest in one run only, whose environments cannot be compared."""
+    """Tasks with a score in both runs but a digest in only one, so that their environments cannot be compared."""
 
 
 def compare_environments(a: RunCounts, b: RunCounts, pairs: Iterable[TaskPair]) -> Environments:
@@ -176,7 +176,7 @@ def _differences(
 
 
 def _unique_lines(a: str, b: str) -> tuple[str, str]:
-    """The first lines that are in only one of the two strings, which may be long package lists."""
+    """For each string, its first lines that are not in the other. The strings may be long package lists."""
     lines_a, lines_b = a.splitlines(), b.splitlines()
     return _without(lines_a, set(lines_b)), _without(lines_b, set(lines_a))
 

@@ -130,7 +130,7 @@ def estimate(aligned: Alignment, question: Question, missing: Missing = Missing.
 
 
 def bounds(aligned: Alignment, question: Question) -> tuple[Estimate, Estimate] | tuple[None, None]:
-    """The worst and the best case for B; ``None`` if no attempts are missing.
+    """The worst and the best case for B; both ``None`` if no attempts are missing.
 
     The bootstrap is omitted, since its effect is small compared with the effect of missing attempts.
     """
@@ -141,7 +141,7 @@ def bounds(aligned: Alignment, question: Question) -> tuple[Estimate, Estimate] 
 
 
 def alternatives(aligned: Alignment, question: Question) -> tuple[Estimate | None, Estimate | None]:
-    """Estimates including quarantined tasks and excluding suspect attempts; ``None`` if there are none.
+    """An estimate including quarantined tasks and one excluding suspect attempts; each is ``None`` if there are none.
 
     The bootstrap is omitted, as in :func:`bounds`.
     """
@@ -153,7 +153,7 @@ def alternatives(aligned: Alignment, question: Question) -> tuple[Estimate | Non
 
 
 def verdict(difference: float | None, p: float, alpha: float) -> Verdict:
-    """Whether B is better or worse, or ``undecided`` if the difference is not significant."""
+    """Whether B is better or worse, or ``undecided`` if the difference is 0, unknown or not significant."""
     if not difference or p >= alpha:
         return "undecided"
     return "better" if difference > 0 else "worse"

@@ -14,12 +14,13 @@ from agentbench_report.comparison.refusals import Refusal
 from agentbench_report.statistics import Interval
 
 RateMethod = Literal["wilson", "over tasks", ""]
-"""How the interval of a pass rate was computed: from independent attempts, or over tasks with several attempts."""
+"""How the interval of a pass rate was computed: from independent attempts (``wilson``), or over tasks with several
+attempts; empty without an interval."""
 
 
 @attrs.frozen(kw_only=True)
 class Side:
-    """One of the runs. Counts and sums are over the tasks that both runs have."""
+    """One of the runs. Counts and sums are over the counted tasks that all compared runs have."""
 
     directory: str
     run_id: str
@@ -39,7 +40,7 @@ class Side:
     unscored: int
     not_recorded: int
     pass_rate: float | None
-    """The mean over tasks, for complete pairs; ``None`` without complete pairs."""
+    """The mean over the tasks with a score in every compared run; ``None`` without any."""
     interval: Interval | None
     interval_method: RateMethod
     steps: int
@@ -93,7 +94,7 @@ class TaskRow:
 
 @attrs.frozen(kw_only=True)
 class ReasonShift:
-    """The number of attempts with a failure reason in each run, over the tasks that both runs have."""
+    """The number of attempts with one failure reason (or not recorded) in each run, over the counted tasks of both runs."""
 
     reason: str
     a: int
@@ -138,7 +139,7 @@ class PairedReport:
     incomplete: tuple[str, ...]
     """Tasks in both runs that have an attempt without a score in either run."""
     invalid: tuple[str, ...]
-    """Tasks that all attempts of both runs found invalid. They are not counted."""
+    """Tasks found invalid in every attempt of both runs. They are not counted."""
     quarantined: tuple[QuarantinedTask, ...]
     """Tasks that either run quarantined. They count only in ``with_quarantined``. The reason in A comes first."""
     suspected: int
@@ -158,5 +159,5 @@ class PairedReport:
     detectable: DetectableEffect
     reasons: tuple[ReasonShift, ...]
     moves: tuple[Move, ...]
-    """Tasks with different outcomes; empty with repeats."""
+    """The changes of outcome from A to B, most frequent first; empty with repeats."""
     tasks: tuple[TaskRow, ...]

@@ -16,7 +16,7 @@ class QuarantinedTask:
 
     task_id: str
     reasons: tuple[str, ...]
-    """The reason in each run, in order; empty if the run did not quarantine the task or does not have it."""
+    """The reason in each run, in order; an empty string if the run did not quarantine the task or does not have it."""
 
     def line(self, names: Sequence[str]) -> str:
         """The task with its reasons, as untrusted text. ``names`` are the names of the runs."""
@@ -27,7 +27,7 @@ class QuarantinedTask:
 
 
 def quarantined_tasks(aligned: Alignment) -> tuple[QuarantinedTask, ...]:
-    """The quarantined tasks of two runs, by their ids in the first run that has them."""
+    """The quarantined tasks of two runs, sorted by id (the id in A if A has the task, else the id in B)."""
     tasks = [_task(pair.task_id, pair.a, pair.b) for pair in aligned.quarantined]
     tasks += [_task(task.task_id, task, None) for task in aligned.quarantined_only_a]
     tasks += [_task(task.task_id, None, task) for task in aligned.quarantined_only_b]
@@ -35,7 +35,7 @@ def quarantined_tasks(aligned: Alignment) -> tuple[QuarantinedTask, ...]:
 
 
 def quarantined_across(runs: Sequence[RunCounts]) -> tuple[QuarantinedTask, ...]:
-    """The quarantined tasks of any number of runs, matched by digest."""
+    """The quarantined tasks of any number of runs, matched by digest and sorted by id in the first run with the task."""
     names = {task.digest: task.task_id for run in reversed(runs) for task in run.tasks}
     digests = {task.digest for run in runs for task in run.tasks if task.quarantined}
     tasks = [_task(names[digest], *(run.by_digest.get(digest) for run in runs)) for digest in digests]

@@ -230,7 +230,7 @@ def _environment(difference: Difference) -> Refusal:
 
 
 def tampered(task: TaskCounts) -> int:
-    """The minimum number of attempts at a task with confirmed tampering."""
+    """A lower bound on the number of attempts with confirmed tampering, which have a reason, a label or both."""
     return max(task.reasons.get(TAMPERED, 0), task.labels.get(TAMPER_CONFIRMED, 0))
 
 

@@ -38,7 +38,7 @@ def headline(estimate: Estimate, detectable: DetectableEffect, question: Questio
 
 @attrs.frozen(kw_only=True)
 class Alternative:
-    """The result under another assumption, such as the worst case. ``p`` is adjusted if the p of the main result is."""
+    """The result under another assumption, such as the worst case. ``p`` is Holm-adjusted if the main p is."""
 
     difference: float | None
     p: float
@@ -48,7 +48,7 @@ class Alternative:
 def about_missing(
     incomplete: int, pairs: int, main: Verdict, worst: Alternative | None, best: Alternative | None, subject: str = "B"
 ) -> str:
-    """How missing attempts could change the result for ``subject``; empty if none are missing."""
+    """How missing attempts could change the result for ``subject``; empty if the worst or best case has no difference."""
     if worst is None or best is None or worst.difference is None or best.difference is None:
         return ""
     cases = [f"{points(case.difference or 0)} ({p_text(case.p)})" for case in (worst, best)]

@@ -166,7 +166,7 @@ def miller_tasks(
     power: float = 0.8,
     alpha: float = 0.05,
 ) -> float:
-    """The number of tasks required to detect a mean difference of ``effect`` with ``k_a`` and ``k_b`` attempts at each task.
+    """The tasks required to detect a mean difference of ``effect`` with ``k_a`` and ``k_b`` attempts at each task.
 
     ``(z + z_β)² (omega2 + sigma2_a/k_a + sigma2_b/k_b) / effect²``; round up. ``omega2`` is the variance over tasks of
     the true difference, ``sigma2_a`` and ``sigma2_b`` are the mean variances of attempts at one task

@@ -13,7 +13,7 @@ from agentbench_report.statistics.interval import Interval
 
 
 def pass_at_k(n: int, c: int, k: int) -> float | None:
-    """An unbiased estimate of the probability that at least one of ``k`` attempts passes, from ``c`` passes in ``n`` attempts.
+    """Unbiased estimate of the probability that at least one of ``k`` attempts passes, given ``c`` passes in ``n``.
 
     ``1 - C(n-c, k) / C(n, k)``. ``None`` if ``k > n``, since it cannot be estimated. (``1 - (1 - c/n)^k`` is biased.)
 
@@ -29,7 +29,7 @@ def pass_at_k(n: int, c: int, k: int) -> float | None:
 
 
 def pass_hat_k(n: int, c: int, k: int) -> float | None:
-    """An unbiased estimate of the probability that all of ``k`` attempts pass (pass^k), from ``c`` passes in ``n`` attempts.
+    """Unbiased estimate of the probability that all of ``k`` attempts pass (pass^k), given ``c`` passes in ``n``.
 
     ``C(c, k) / C(n, k)``; ``None`` when ``k > n``.
 
