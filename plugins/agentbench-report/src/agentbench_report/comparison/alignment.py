@@ -69,7 +69,7 @@ class TaskPair:
         return self.a.invalid_throughout and self.b.invalid_throughout
 
     def counts(self, missing: Missing = Missing.LEFT_OUT) -> tuple[int, int, int, int] | None:
-        """The passed and total attempts in A, then in B; ``None`` if a side has none to count, or if :attr:`invalid`."""
+        """The passed and total attempts in A, then in B; ``None`` if a side has none to count or if ``invalid``."""
         a, b = self.a, self.b
         if self.invalid:
             return None

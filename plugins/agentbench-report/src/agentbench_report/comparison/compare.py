@@ -182,7 +182,7 @@ def _other_case(
     other_cases: Mapping[int, tuple[Estimate | None, Estimate | None]],
     alpha: float,
 ) -> Alternative | None:
-    """The result of an alternative case, adjusted for the same case of each other run, or its main estimate without one.
+    """The result of an alternative case, adjusted for the same case of each other run (or else its main estimate).
 
     ``None`` if the run at ``index`` does not have the case.
     """
@@ -205,7 +205,7 @@ def _compared(
 
 
 def _omnibus(runs: Sequence[RunCounts], aligned: Sequence[Alignment]) -> Omnibus | None:
-    """Cochran's Q over tasks with a score in every run; ``None`` with fewer than three runs, repeats, or no such task."""
+    """Cochran's Q over tasks with a score in every run; ``None`` with under three runs, repeats, or no such task."""
     if len(runs) < 3 or any(alignment.repeated for alignment in aligned):
         return None
     digests = [task.digest for task in runs[0].tasks]

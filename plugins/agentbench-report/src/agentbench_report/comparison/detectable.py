@@ -105,7 +105,7 @@ def _at_discordance(n: int, discordance: float, alpha: float) -> float | None:
 
 
 def _below(alpha: float) -> float:
-    """A level just below alpha, since ``exact_power`` counts a p equal to its level as significant and a verdict does not."""
+    """A level just below alpha, since a p equal to the level is significant in ``exact_power`` but not in a verdict."""
     return alpha * (1 - 1e-9)
 
 

@@ -94,7 +94,7 @@ class TaskRow:
 
 @attrs.frozen(kw_only=True)
 class ReasonShift:
-    """The number of attempts with one failure reason (or not recorded) in each run, over the counted tasks of both runs."""
+    """The number of attempts with one failure reason (or ``not recorded``) in each run, over the paired tasks."""
 
     reason: str
     a: int

@@ -35,7 +35,7 @@ def quarantined_tasks(aligned: Alignment) -> tuple[QuarantinedTask, ...]:
 
 
 def quarantined_across(runs: Sequence[RunCounts]) -> tuple[QuarantinedTask, ...]:
-    """The quarantined tasks of any number of runs, matched by digest and sorted by id in the first run with the task."""
+    """The quarantined tasks of any number of runs, matched by digest, sorted by id in the first run with the task."""
     names = {task.digest: task.task_id for run in reversed(runs) for task in run.tasks}
     digests = {task.digest for run in runs for task in run.tasks if task.quarantined}
     tasks = [_task(names[digest], *(run.by_digest.get(digest) for run in runs)) for digest in digests]

@@ -48,7 +48,7 @@ class Alternative:
 def about_missing(
     incomplete: int, pairs: int, main: Verdict, worst: Alternative | None, best: Alternative | None, subject: str = "B"
 ) -> str:
-    """How missing attempts could change the result for ``subject``; empty if the worst or best case has no difference."""
+    """How missing attempts could change the result for ``subject``; empty if none are missing or no task is counted."""
     if worst is None or best is None or worst.difference is None or best.difference is None:
         return ""
     cases = [f"{points(case.difference or 0)} ({p_text(case.p)})" for case in (worst, best)]

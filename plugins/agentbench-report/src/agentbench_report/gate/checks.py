@@ -41,7 +41,7 @@ def least_pairs(margin: float, alpha: float) -> int | None:
 
 
 def as_planned(alignment: Alignment) -> Alignment:
-    """All tasks of the baseline; tasks that the candidate did not plan are added without a score.
+    """The alignment with all valid tasks of the baseline: those missing in the candidate are added without a score.
 
     Leaving a task out must not be better than losing its result. The same applies to quarantine, so tasks quarantined
     in only one of the runs are included with their results.
@@ -59,7 +59,7 @@ def as_planned(alignment: Alignment) -> Alignment:
 
 
 def compared(alignment: Alignment, missing: Missing, rules: GateRules) -> Comparison:
-    """The score test on pairs of single attempts; with repeats also the t test on per-task differences."""
+    """The score test on pairs of single attempts; with repeats, the score test and the t test on per-task differences."""
     differences = alignment.differences(missing)
     if alignment.repeated:
         result = noninferiority_mean(differences, rules.tested_loss, rules.alpha)
@@ -121,7 +121,7 @@ def heldout_drop(complete: Comparison, worst: Comparison, most: float) -> Check:
 def worst_case(alignment: Alignment, comparison: Comparison, margin: float) -> Check:
     """The test with missing results counted as passed in the baseline and failed in the candidate.
 
-    ``comparison`` is over the tasks ``as_planned``, ``alignment`` is not.
+    ``comparison`` must be computed from ``as_planned(alignment)``.
     """
     status, low = comparison.result.verdict, comparison.result.interval.low
     tasks, absent, disputed = len(alignment.incomplete), len(alignment.only_a), len(alignment.quarantine_mismatch)
@@ -141,7 +141,7 @@ def worst_case(alignment: Alignment, comparison: Comparison, margin: float) -> C
 
 
 def enough(alignment: Alignment, rules: GateRules) -> Iterator[Check]:
-    """The number of pairs, and their share of all tasks of both runs, so that leaving out tasks does not help.
+    """The number of pairs, and their share of all valid tasks in either run, so that leaving out tasks does not help.
 
     Tasks quarantined in both runs do not count. Tasks quarantined in only one of them count as unpaired.
     """
@@ -209,7 +209,7 @@ def evidence(side: str, run: RunCounts) -> Check:
 
 
 def labels(a: RunCounts, b: RunCounts, rules: GateRules) -> Iterator[Check]:
-    """The policies for labels. A label in the baseline does not fail the candidate, but is inconclusive."""
+    """The policies for labels. A label only in the baseline makes the gate inconclusive."""
     for name, policy in sorted(rules.labels.items()):
         if policy == "ignore":
             continue

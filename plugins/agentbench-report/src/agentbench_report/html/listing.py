@@ -52,7 +52,7 @@ class ListedAttempt:
 
     @property
     def reason(self) -> str:
-        """The failure reason; empty if the attempt passed."""
+        """The failure reason, or ``NOT_RECORDED`` without a record; empty if the attempt passed."""
         return NOT_RECORDED if self.row is None else self.row.result.failure_reason or ""
 
     @property

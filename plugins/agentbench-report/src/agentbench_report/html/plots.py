@@ -194,7 +194,7 @@ def _set_names(axes: Axes, names: Iterable[str]) -> None:
 
 
 def _thinned(values: Sequence[float]) -> Sequence[float]:
-    """An evenly spaced sample of sorted values if there are too many to draw."""
+    """All values, or every nth one if there are more than ``MAX_DOTS``. The values are sorted."""
     step = max(1, -(-len(values) // MAX_DOTS))
     return values[::step]
 

@@ -80,7 +80,7 @@ class Timeline:
     left_out: int
     """The number of events beyond ``MAX_EVENTS``."""
     total: float
-    """Seconds from the first event to the last."""
+    """Seconds from the first event to the end of the row that ends last."""
     agents: Sequence[AgentActivity]
     """The delegation tree: each agent follows the first agent that delegated to it. Empty without delegation."""
     step_durations: Mapping[int, float]
@@ -96,7 +96,7 @@ class _Collected:
 
 
 def timelines(view: RunView, attempt_ids: Iterable[str]) -> Iterator[tuple[str, Timeline]]:
-    """The id and timeline of each of the given attempts, in the order in which they ended.
+    """The id and timeline of each given attempt, in the order they ended; an empty timeline for those without an end.
 
     Events are kept in memory only until their attempt ends.
     """

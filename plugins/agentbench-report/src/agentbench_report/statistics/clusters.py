@@ -89,7 +89,7 @@ class VarianceComponents:
     within: float | None
     """The variance of attempts at one task (chance), averaged over tasks; requires a task with two attempts."""
     between: float | None
-    """The variance between tasks that is not due to chance (but to difficulty), at least 0; requires both of the above."""
+    """The variance between tasks due to difficulty, not to chance; at least 0. Requires both of the above."""
     se: float | None
     """The standard error of ``mean``."""
 

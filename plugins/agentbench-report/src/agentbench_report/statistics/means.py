@@ -30,8 +30,8 @@ class MeanEstimate:
     p: float | None
     """The two-sided p-value for a mean of 0; ``None`` if it was not requested or cannot be computed."""
     degenerate: bool
-    """Whether there is no spread, or no ``se``, so that the interval is not a t interval. Each function documents what it
-    uses instead."""
+    """Whether there is no spread, or no ``se``, so that the interval is not a t interval. Each function documents what
+    it uses instead."""
 
 
 def mean_of(values: Sequence[float]) -> float:

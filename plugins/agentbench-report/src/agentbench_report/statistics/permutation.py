@@ -42,7 +42,8 @@ def sign_flip(differences: Sequence[float], seed: int, resamples: int = 10_000, 
     p is the share of all 2ⁿ sign assignments whose sum is at least as far from 0 as the observed sum (for
     ``greater``: at least as large). Differences of 0 are ignored. All assignments are counted with up to
     ``exact_up_to`` nonzero differences, and with any number if all have the same size, where the test equals
-    ``mcnemar_exact``. Otherwise ``resamples`` assignments are drawn using ``PCG64(seed)``, and ``p = (1 + hits) / (1 + resamples)``.
+    ``mcnemar_exact``. Otherwise ``resamples`` assignments are drawn using ``PCG64(seed)``, and
+    ``p = (1 + hits) / (1 + resamples)``.
 
     Source: R. A. Fisher, The Design of Experiments (1935), section 21; B. Phipson and G. K. Smyth, Statistical
     Applications in Genetics and Molecular Biology 9 (2010) 39, for the sampled p.
