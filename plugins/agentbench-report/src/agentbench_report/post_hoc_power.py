@@ -34,21 +34,22 @@ class PostHocPower:
     tasks: int
     """The number of tasks with a score in both runs."""
     incomplete: int
-    """The number of tasks in both runs with an attempt that has no score."""
+    """The number of tasks in both runs that have an attempt without a score in either run."""
     discordance: float | None
     """The share of discordant tasks; ``None`` with repeats, or without tasks."""
     discordance_interval: Interval | None
     """The Clopper-Pearson interval of ``discordance``."""
     se: float | None
-    """The standard error of the difference, for repeats."""
+    """The standard error of the difference; ``None`` without repeats, or with fewer than two tasks."""
     nonzero: int
-    """The number of discordant tasks."""
+    """The number of tasks on which the runs differ."""
     least_nonzero: int
-    """The minimum number of discordant tasks with which the test can reach significance."""
+    """The minimum number of differing tasks with which the test can reach significance."""
     detectable: float | None
     """The minimum detectable effect, as in ``agentbench report paired``; ``None`` if there is none."""
     at_best: float | None
-    """``detectable`` if all discordant tasks had gone the same way; ``None`` with repeats, or if there is none."""
+    """The minimum detectable effect if all discordant tasks had changed in the same direction, however many they were;
+    ``None`` with repeats, or if there is none."""
     detectable_interval: Interval | None
     """``detectable`` at both ends of ``discordance_interval``; ``None`` if it is undefined there."""
     effect: float | None

@@ -202,7 +202,8 @@ def plan(
 def detectable_and_power(se: float, tasks: int, effect: float, question: Question) -> tuple[float | None, float | None]:
     """The minimum detectable effect and the power for ``effect`` of a t test with a standard error of ``se``.
 
-    No difference is detectable with fewer tasks than a sign-flip test requires.
+    No difference is detectable with fewer tasks than a sign-flip test requires. Otherwise, both are ``None`` if ``se``
+    is 0.
     """
     if tasks < sign_flip_tasks(question.alpha):
         return None, 0.0

@@ -41,7 +41,7 @@ def least_pairs(margin: float, alpha: float) -> int | None:
 
 
 def as_planned(alignment: Alignment) -> Alignment:
-    """The alignment with all valid tasks of the baseline: those missing in the candidate are added without a score.
+    """The alignment with every counted task of the baseline: those the candidate lacks are added without a score.
 
     Leaving a task out must not be better than losing its result. The same applies to quarantine, so tasks quarantined
     in only one of the runs are included with their results.
@@ -59,7 +59,7 @@ def as_planned(alignment: Alignment) -> Alignment:
 
 
 def compared(alignment: Alignment, missing: Missing, rules: GateRules) -> Comparison:
-    """The score test on pairs of single attempts; with repeats, the score test and the t test on per-task differences."""
+    """The score test on pairs of single attempts; with repeats, both the score and the t test on task differences."""
     differences = alignment.differences(missing)
     if alignment.repeated:
         result = noninferiority_mean(differences, rules.tested_loss, rules.alpha)
@@ -209,7 +209,7 @@ def evidence(side: str, run: RunCounts) -> Check:
 
 
 def labels(a: RunCounts, b: RunCounts, rules: GateRules) -> Iterator[Check]:
-    """The policies for labels. A label only in the baseline makes the gate inconclusive."""
+    """The policies for labels. A label found only in the baseline is inconclusive."""
     for name, policy in sorted(rules.labels.items()):
         if policy == "ignore":
             continue

@@ -73,7 +73,7 @@ class GateReport:
 
     verdict: Status
     reason: str
-    """The explanation of the deciding check; for a pass, of the check on the difference."""
+    """The explanation of the first check whose status is the verdict; for a pass, that is the check on the difference."""
     suite: str
     baseline: Side
     candidate: Side
@@ -93,7 +93,7 @@ class GateReport:
     regressed: tuple[Moved, ...]
     improved: tuple[Moved, ...]
     incomplete: tuple[str, ...]
-    """Tasks of both runs with an attempt that has no score."""
+    """Tasks in both runs that have an attempt without a score in either run."""
     quarantined: tuple[QuarantinedTask, ...]
     """Tasks quarantined in either run, which are not compared. The baseline's reason comes first."""
     only_baseline: tuple[str, ...]
@@ -104,7 +104,7 @@ class GateReport:
 
     @property
     def disputed(self) -> int:
-        """The number of tasks that are quarantined in only one of the runs."""
+        """The number of tasks that are quarantined in only one of the runs, even if the other run does not have them."""
         return sum(not all(task.reasons) for task in self.quarantined)
 
     def exit_code(self, *, inconclusive_ok: bool) -> int:
