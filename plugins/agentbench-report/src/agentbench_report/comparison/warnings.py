@@ -20,7 +20,7 @@ LABEL_WARNINGS = {
 _MACHINE = ("system", "machine", "python", "cpus")
 _MAX_DIFFERENCES = 5
 _EXECUTION_SETTINGS = ("run.", "reporters", "reporter.")
-"""Settings that affect the execution of a run but not its results."""
+"""Settings, or prefixes ending with a dot, that affect the execution of a run but not its results."""
 
 
 def run_warnings(a: RunCounts, b: RunCounts) -> Iterator[str]:

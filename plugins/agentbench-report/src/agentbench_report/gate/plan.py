@@ -103,7 +103,7 @@ def _judged(baseline: RunCounts, rules: GateRules, passed: Callable[[TaskCounts]
 
 
 def _as(task: TaskCounts, passed: Callable[[TaskCounts], int]) -> TaskCounts:
-    """A task with a score for every attempt, and without labels or failure reasons."""
+    """The task with a score for every attempt and without labels or failure reasons; unchanged if it is invalid."""
     if task.invalid_throughout:
         return task
     clean = attrs.evolve(task, scored=task.planned, passed=passed(task), unscored=0, not_recorded=0)

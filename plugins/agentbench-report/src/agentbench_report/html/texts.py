@@ -42,7 +42,7 @@ class Text:
     left_out: int = 0
     """The number of bytes removed from the middle."""
     path: str = ""
-    """The path to the full text, relative to the run directory."""
+    """The path to the full text, relative to the run directory; may be empty if nothing was removed."""
 
     @property
     def is_diff(self) -> bool:
@@ -80,7 +80,7 @@ class Texts:
         return Text(text=data.decode("utf-8", "backslashreplace"), left_out=left_out, path=self.path(name))
 
     def excerpt(self, text: str, name: str, at_most: int = MAX_BYTES) -> Text:
-        """A text from the file ``name`` of the attempt."""
+        """A text from the file ``name`` of the attempt, cut as by :meth:`cut`."""
         return self.cut(text, self.path(name), at_most)
 
     def cut(self, text: str, path: str, at_most: int = MAX_BYTES) -> Text:

@@ -24,7 +24,7 @@ def seconds(value: float | None) -> str:
 
 
 def usd(value: float | None) -> str:
-    """US dollars, with four decimals for small amounts."""
+    """US dollars, with four decimals for amounts below 100 other than 0."""
     if value is None:
         return NONE
     return f"${value:,.2f}" if value >= 100 or value == 0 else f"${value:.4f}"
