@@ -73,7 +73,7 @@ class GateReport:
 
     verdict: Status
     reason: str
-    """The explanation of the first check whose status is the verdict; for a pass, that is the check on the difference."""
+    """The explanation of the first check whose status is the verdict; for a pass, the check on the difference."""
     suite: str
     baseline: Side
     candidate: Side
@@ -104,7 +104,7 @@ class GateReport:
 
     @property
     def disputed(self) -> int:
-        """The number of tasks that are quarantined in only one of the runs, even if the other run does not have them."""
+        """The number of tasks that are quarantined in only one of the runs, even if the other does not have them."""
         return sum(not all(task.reasons) for task in self.quarantined)
 
     def exit_code(self, *, inconclusive_ok: bool) -> int:
