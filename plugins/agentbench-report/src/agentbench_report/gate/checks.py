@@ -141,9 +141,9 @@ def worst_case(alignment: Alignment, comparison: Comparison, margin: float) -> C
 
 
 def enough(alignment: Alignment, rules: GateRules) -> Iterator[Check]:
-    """The number of pairs, and their share of all valid tasks in either run, so that leaving out tasks does not help.
+    """The number of pairs, and their share of all tasks in either run, so that leaving out tasks does not help.
 
-    Tasks quarantined in both runs do not count. Tasks quarantined in only one of them count as unpaired.
+    Tasks quarantined or invalid in both runs do not count. Tasks quarantined in only one of them count as unpaired.
     """
     pairs = len(alignment.complete)
     tasks = len(alignment.valid) + len(alignment.quarantine_mismatch) + len(alignment.only_a) + len(alignment.only_b)
@@ -209,7 +209,7 @@ def evidence(side: str, run: RunCounts) -> Check:
 
 
 def labels(a: RunCounts, b: RunCounts, rules: GateRules) -> Iterator[Check]:
-    """The policies for labels. A label found only in the baseline is inconclusive."""
+    """The policies for labels. A label found only in the baseline makes the check inconclusive."""
     for name, policy in sorted(rules.labels.items()):
         if policy == "ignore":
             continue

@@ -13,9 +13,10 @@ from agentbench_report.statistics.interval import Interval
 
 
 def pass_at_k(n: int, c: int, k: int) -> float | None:
-    """Unbiased estimate of the probability that at least one of ``k`` attempts passes, given ``c`` passes in ``n``.
+    """An unbiased estimate of the probability that at least one of ``k`` attempts passes (pass@k).
 
-    ``1 - C(n-c, k) / C(n, k)``. ``None`` if ``k > n``, since it cannot be estimated. (``1 - (1 - c/n)^k`` is biased.)
+    With ``c`` passes in ``n`` attempts: ``1 - C(n-c, k) / C(n, k)``. ``None`` if ``k > n``, since it cannot be
+    estimated. (``1 - (1 - c/n)^k`` is biased.)
 
     Source: M. Chen et al., Evaluating large language models trained on code, arXiv 2107.03374, equation 1.
 
@@ -29,9 +30,9 @@ def pass_at_k(n: int, c: int, k: int) -> float | None:
 
 
 def pass_hat_k(n: int, c: int, k: int) -> float | None:
-    """Unbiased estimate of the probability that all of ``k`` attempts pass (pass^k), given ``c`` passes in ``n``.
+    """An unbiased estimate of the probability that all of ``k`` attempts pass (pass^k).
 
-    ``C(c, k) / C(n, k)``; ``None`` when ``k > n``.
+    With ``c`` passes in ``n`` attempts: ``C(c, k) / C(n, k)``; ``None`` when ``k > n``.
 
     Source: S. Yao et al., tau-bench, arXiv 2406.12045, section 4.
 
