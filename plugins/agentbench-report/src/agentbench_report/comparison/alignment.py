@@ -130,7 +130,7 @@ class Alignment:
 
     @property
     def incomplete(self) -> tuple[TaskPair, ...]:
-        """Pairs with an unscored attempt in either run. With several attempts, such a pair can still be complete."""
+        """Pairs with an attempt without a score in either run. With repeats, such a pair can still be complete."""
         return tuple(pair for pair in self.pairs if pair.incomplete)
 
     @property
