@@ -99,7 +99,7 @@ class Replay:
     def complete(self, request: Request, call: LLMCall) -> Completion:
         """The recorded response, at no cost.
 
-        Raises LLMError with the difference if no recorded request is equal, or if the response contained a secret.
+        Raises LLMError if no unused recorded request is equal, or if the response contained a secret.
         """
         call.deadline.check()
         written = load(call.redacted(dump(request)), Request, where="the request")
@@ -222,7 +222,7 @@ def _difference(recorded: _Answer, request: Request, key: _RequestKey) -> Sequen
 
 
 def _lines(request: Request, with_head: bool, index: int) -> Sequence[str]:
-    """The message at ``index``, if there is one, and the other parts of the request, as text."""
+    """The message at ``index``, if any, as lines; ``with_head``: after the settings and tools of the request."""
     lines = []
     if with_head:
         settings = _canonical(dump(attrs.evolve(request, messages=(), tools=())))

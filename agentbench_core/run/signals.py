@@ -20,7 +20,7 @@ FOR_EVER = 1e8
 """A time limit that is never reached, in seconds: about three years."""
 
 _GRACE_SEC = 5.0
-"""Seconds that a scorer has to stop after an interrupt."""
+"""Seconds that a scorer has to stop scoring or calibrating after an interrupt."""
 
 
 @contextlib.contextmanager

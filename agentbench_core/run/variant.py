@@ -20,7 +20,7 @@ from agentbench_core.values.task import digest
 
 _ONE = sorted(name for name, kind in KINDS.items() if kind.setting == "one")
 _NAMED_ONLY = {"replays", "offline"}
-"""Capabilities of llms that are never used by default, but only if they are named."""
+"""An llm with one of these capabilities is used only if the settings name it."""
 _MANY = [kind for kind in KINDS.values() if kind.setting == "many"]
 
 
@@ -138,7 +138,7 @@ def make_variant(
 
     Raises:
         InputError: an unknown name, an invalid option, a missing model.
-        UnavailableError: an agent that uses a model in a sandbox that is not isolated, unless the model is ``offline``.
+        UnavailableError: no model provider is installed, or the sandbox is unavailable or not isolated as required.
     """
     settings = resolved.settings
     ready = variant_without_agents(name, resolved, registry)

@@ -81,7 +81,7 @@ def run_attempt(
         baseline: use this baseline, and continue even if it makes the task invalid, so that validation can report every
             broken rule of a task, not only the first.
         judge_empty: also score an empty change.
-        per_test: also report the result of each test if the task names no tests.
+        per_test: report the result of each test even if the task lists no expected tests.
 
     Raises:
         RunStoppedError: records can no longer be written, or the environment differs from the one that recorded
@@ -111,7 +111,7 @@ class _Attempt:
     result: AttemptResult = attrs.field(factory=AttemptResult)
     deadline: Deadline | None = None
     monitor: PhaseMonitor = attrs.field(factory=PhaseMonitor)
-    """The monitor of the current phase, or of the next one."""
+    """The monitor of the current phase; between phases, of the next one."""
 
     def run(self) -> None:
         """Run the phases until one ends the attempt."""
@@ -160,7 +160,7 @@ class _Attempt:
             )
 
     def _calibration_problem(self, prepared: Prepared) -> tuple[Outcome, str] | None:
-        """Why the scorer cannot score this task, checked before an agent causes any cost; ``None`` if it can."""
+        """Outcome and reason if calibration rules out scoring this task, found before an agent causes any cost."""
         known = calibration(self.plan, prepared, self.session.shared, self.recording.log, waited=self.monitor.add_wait)
         if known and known.obstacle:
             return Outcome.SETUP_FAILED, known.obstacle
@@ -214,7 +214,7 @@ class _Attempt:
             self.monitor = PhaseMonitor()
 
     def outcome_of(self, error: BaseException) -> Outcome:
-        """The outcome of an exception from a phase; the agent phase handles its own."""
+        """Record an exception from a phase as the attempt's problem, and return its outcome."""
         if isinstance(error, Interrupted):
             self.result.problem = error.message
             return Outcome.INTERRUPTED

@@ -22,7 +22,7 @@ from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import Change, Integrity, Label
 from agentbench_core.workspace.snapshot import Snapshots
 
-_SECONDS = 300.0  # time limit for auditing a task, separate from the task's own time limit
+_SECONDS = 300.0  # time limit for all auditors of a task together; the task's own limit does not apply
 
 
 def audit_attempt(

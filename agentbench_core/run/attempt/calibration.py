@@ -75,7 +75,7 @@ def reference_change(
     """Apply the reference solution to a fork, and freeze its change.
 
     Raises:
-        ReferenceRefusedError: a call failed or timed out.
+        ReferenceRefusedError: a call failed, timed out, or exceeded the step limit.
         SandboxError: the sandbox failed.
     """
     workspace = shared.fork(plan.task, prepared.environment, "workspace", hidden=False)
@@ -183,7 +183,7 @@ def _hash(results: dict[str, Any]) -> str:
 
 
 def _read(path: Path, bound: dict[str, Any]) -> Calibration | None:
-    """The cached result of an earlier run; ``None`` if it is damaged or bound to something else."""
+    """The cached result of an earlier run; ``None`` if it is missing, too large, damaged or bound to something else."""
     try:
         if path.stat().st_size > _LARGEST:
             return None

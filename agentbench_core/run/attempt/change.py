@@ -31,7 +31,7 @@ class FrozenChange:
     included: tuple[Change, ...]  #: what is scored
     excluded: tuple[str, ...]  #: paths of everything else
     diff: bytes  #: unified diff of what is included, for readers
-    labels: tuple[Label, ...]  #: labels for what is excluded, and for protected files that the task allows to be edited
+    labels: tuple[Label, ...]  #: labels for what is excluded, and for protected files that agents are allowed to edit
 
 
 def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec) -> FrozenChange:
@@ -88,8 +88,8 @@ def editable_python(task: TaskSpec, workspace: Path) -> tuple[str, ...]:
 def save_workspace(workspace: Path, files: Evidence) -> list[str]:
     """Copy the regular files of a workspace into ``repo/``, for readers. Verdicts do not depend on these copies.
 
-    Links and ``.git``, which a reader's own git would trust, are left out. Returns the other files that were skipped:
-    unreadable or too large ones, and everything beyond the limits.
+    Links, tool caches and ``.git``, which a reader's own git would trust, are left out. Returns the other files that
+    were skipped: unreadable or too large ones, and everything beyond the limits.
     """
     left_out: list[str] = []
     try:

@@ -86,7 +86,7 @@ class Baseline:
 class PreparedTasks:
     """Prepared task environments, shared by all attempts of a command, across variants. Thread-safe.
 
-    ``monitor`` receives waiting times, and results of commands that run on behalf of all attempts.
+    A ``monitor`` argument receives waiting times, and the results of commands that the call ran for all attempts.
     """
 
     def __init__(self, provider: SandboxProvider, scratch: Scratch, stop: Deadline) -> None:
@@ -109,7 +109,7 @@ class PreparedTasks:
         return self._sources.get(task.directory, lambda: self._checkout(task), self.stop, waited)
 
     def environment(self, task: Task, pristine: Path, log: EventLog, monitor: PhaseMonitor | None = None) -> Prepared:
-        """The task's environment after its setup. Raises SetupError if the setup fails, or SandboxError."""
+        """The task's environment after its setup. Raises SetupError or SandboxError if the setup or sandbox fails."""
         monitor, ran = monitor or PhaseMonitor(), False
 
         def prepare() -> Prepared:

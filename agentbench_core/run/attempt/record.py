@@ -48,7 +48,7 @@ class AttemptResult:
 
     started_at: str = attrs.field(factory=local_time)  #: local time with offset, ISO 8601
     started: float = attrs.field(factory=time.monotonic)  #: start on the monotonic clock, in seconds
-    queued_sec: float = 0.0  #: seconds between the start of the run and of the attempt
+    queued_sec: float = 0.0  #: seconds from the start or resumption of the run to the start of the attempt
     timings: dict[str, float] = attrs.field(factory=dict)  #: seconds of each phase, by name
     load: dict[str, PhaseResources] = attrs.field(factory=dict)  #: resources of each phase, by name
     outcome: Outcome = Outcome.SANDBOX_ERROR  #: how it ended
@@ -156,7 +156,7 @@ def write_evidence(
 
 
 def write_facts(plan: AttemptPlan, result: AttemptResult, files: AttemptFiles) -> None:
-    """``meta/timings.json`` (seconds and resources per phase) and ``meta/environment.json``."""
+    """Write ``meta/timings.json`` (seconds and resources per phase) and ``meta/environment.json``."""
     load = {phase: dump(resources) for phase, resources in result.load.items()}
     files.write_json("meta/timings.json", {"queued_sec": result.queued_sec, "phases_sec": result.timings, "load": load})
     settings = plan.task.spec.environment

@@ -35,7 +35,7 @@ class ScoringRun:
     monitor: PhaseMonitor = attrs.field(factory=PhaseMonitor)
 
     def score(self, change: FrozenChange, deadline: Deadline) -> Score:
-        """Score a change within the attempt's deadline; a timeout is a score. Raises SandboxError and Interrupted."""
+        """Score a change within the attempt's deadline; a timeout fails it. Raises SandboxError and Interrupted."""
         spec = self.plan.task.spec
         known = calibration(
             self.plan, self.prepared, self.shared, self.recording.log, waited=lambda sec: self._waited(deadline, sec)

@@ -70,7 +70,7 @@ def open_session(
         observer: receives notes for the user.
         workers: number of parallel attempts, for providers that limit their callers.
         max_cost_usd: maximum cost of each run.
-        min_free_mb: attempts wait while less disk space is free.
+        min_free_mb: attempts wait while fewer MiB of disk space than this are free.
 
     Raises:
         PluginError: a component cannot be created.

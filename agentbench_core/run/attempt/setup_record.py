@@ -97,7 +97,7 @@ def save(environment: str, commands: list[SetupCommand]) -> None:
 
 
 def saved(environment: str) -> list[SetupCommand]:
-    """The log cached by :func:`save`; empty if it is missing or damaged."""
+    """The log cached by :func:`save`; empty if it is missing, too large or damaged."""
     path = _path(environment)
     try:
         if path.stat().st_size > _LARGEST:

@@ -140,7 +140,7 @@ def _some(differences: Sequence[str]) -> Sequence[str]:
 
 
 def _check_plan(before: RunDirectory, group: RunPlan) -> None:
-    """Raise InputError if the plan lacks recorded attempts, even with ``allow_changes``."""
+    """Raise InputError if the run has no events, or the plan lacks attempts of it, even with ``allow_changes``."""
     manifest = before.manifest
     if not (before.directory / EVENTS).exists():
         raise InputError(f"{before.directory} has no {EVENTS}: it can be read but not resumed")

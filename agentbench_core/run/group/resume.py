@@ -36,7 +36,7 @@ _BILLED = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 
 @attrs.frozen(kw_only=True)
 class Remaining:
-    """The rest of a run: the attempts to run, and the number of recorded attempts."""
+    """The rest of a run: the attempts to run, and the number of recorded attempts that need no retry."""
 
     plans: tuple[AttemptPlan, ...]
     recorded: int

@@ -85,7 +85,7 @@ class Meter:
             )
 
     def priced(self, usage: Usage | None) -> Usage | None:
-        """Add the cost at the model's prices, if they are known and the provider reported no cost."""
+        """Add the cost at the model's prices, if they are known and the provider reported tokens but no cost."""
         facts = self.model.facts
         price = facts.usd_per_million_input, facts.usd_per_million_output
         if usage is None or usage.cost_usd is not None or None in price or not usage.prompt_tokens:
@@ -143,7 +143,7 @@ class Call:
         return self._meter.plan.attempt_id
 
     def start_exchange(self) -> None:
-        """Record the start of an exchange; it is on disk when this returns."""
+        """Reserve the worst case of an exchange and record its start, which is on disk when this returns."""
         if self._under_way:
             self.failed(FailedExchange(error="unknown", message="the provider did not report how it ended"))
         try:

@@ -30,7 +30,7 @@ class MeteredModel:
         """These messages and the response, which are already written to the conversation."""
         self._tools: tuple[ToolSpec, ...] | None = None
         self._read = 0
-        """Number of tokens in ``_answered`` and ``_tools``, as counted by the server."""
+        """Number of tokens in ``_answered`` and ``_tools``, as counted by the server; 0 if unknown."""
 
     @property
     def facts(self) -> ModelFacts:

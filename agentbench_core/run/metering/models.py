@@ -157,7 +157,7 @@ class RunBudget:
     def reserve(self, usd: float, waiting: Callable[[float], None]) -> None:
         """Reserve the maximum cost of a call, waiting while other calls may still return part of their reservations.
 
-        Calls ``waiting`` with the seconds before each wait. Raises RunBudgetExceededError if the rest of the budget is
+        Before each wait, calls ``waiting`` with its seconds. Raises RunBudgetExceededError if the rest of the budget is
         too small, and anything that ``waiting`` raises.
         """
         with self._changed:

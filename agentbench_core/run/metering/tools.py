@@ -186,7 +186,7 @@ def open_toolbox(
     stop: StopSignal,
     monitor: PhaseMonitor | None = None,
 ) -> Iterator[MeteredToolbox]:
-    """The tools of a task, in their own sandbox; no process is left afterwards."""
+    """The tools that the task allows, in their own sandbox; no process is left afterwards."""
     task = plan.task.spec
     tools = {tool.name: tool.make() for tool in plan.variant.tools}
     if not task.agent.allow_file_write:
