@@ -76,7 +76,7 @@ def _normalized(path: str) -> str:
 
 
 def _first_line(snippet: Snippet, lines: dict[int, str]) -> int | None:
-    """The line nearest to the reported one where the snippet occurs. Trailing whitespace is ignored."""
+    """The occurrence of a snippet nearest to the reported line, ignoring trailing whitespace; ``None`` if absent."""
     text = [line.rstrip() for line in snippet.text.splitlines()]
     blank = next((number for number, line in enumerate(text) if line), len(text))
     wanted = text[blank:][:_MAX_LINES]

@@ -106,7 +106,7 @@ class Consultation(Generic[R]):
         self._problem = ""
 
     def ask(self, text: str) -> R | Failure:
-        """Send a message, and return the next report. After a report, ``text`` is its outcome."""
+        """Send a message, and return the next report. After an accepted report, ``text`` is the result of that call."""
         self._send(text)
         self._refused = self._errors = self._idle = 0
         while True:

@@ -34,7 +34,7 @@ class Import:
 
 @attrs.frozen(kw_only=True)
 class Imported:
-    """An imported file, with the imported top-level names; none if only the module is imported."""
+    """An imported file, with the top-level names imported from it or used as attributes of the module."""
 
     path: str
     symbols: tuple[str, ...]
@@ -58,7 +58,7 @@ def uses(source: Source, spans: Iterable[Span]) -> frozenset[str]:
 
 
 def callees(source: Source, spans: Iterable[Span]) -> tuple[tuple[Span, ...], ...]:
-    """The functions and classes of the file that some lines name; each item also has those of the next level."""
+    """Some lines with the functions and classes that they name; each further item adds those of the next level."""
     return tuple(reached for reached, _ in _reached(source, spans))[1:]
 
 
@@ -110,7 +110,7 @@ class Modules:
         return tuple(result.values())
 
     def resolve(self, import_: Import, importer: str) -> tuple[str | None, str]:
-        """The file that an import loads, and the name that it takes from it.
+        """The file that an import loads (``None`` if not in the workspace), and the name that it takes from it.
 
         ``from a import b`` loads ``a/b.py`` if that is a module, and ``a/__init__.py`` if ``b`` is a name.
         """

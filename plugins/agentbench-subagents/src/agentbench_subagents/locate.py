@@ -36,7 +36,8 @@ class LocateFailures:
     )
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """Return ``files`` (path, lines, symbols, why) and ``not_in_workspace`` (paths outside the workspace).
+        """Return ``files`` (path, lines, symbols, why), ``left_out`` (the number of files beyond the maximum) and
+        ``not_in_workspace`` (paths that match no file of the workspace, or several).
 
         Raises InputError for invalid arguments.
         """

@@ -157,5 +157,5 @@ class Candidates:
 
     @property
     def ranked(self) -> tuple[Candidate, ...]:
-        """The best first."""
+        """The candidates, the best first."""
         return tuple(sorted(self._candidates.values(), key=lambda candidate: candidate.rank_key))

@@ -31,7 +31,7 @@ class FileMatches:
 
 
 def match_files(locations: Iterable[Location], paths: Iterable[str]) -> FileMatches:
-    """The files among ``paths`` that contain the first ``locations``.
+    """The files among ``paths`` that contain ``locations``; only the first ``_MAX_LOCATIONS`` are considered.
 
     Installed packages and the standard library are ignored.
     """
@@ -64,7 +64,7 @@ class _Paths:
                 self._by_suffix.setdefault(suffix, []).append(path)
 
     def match(self, printed: str) -> str | None:
-        """The file that shares the longest suffix with a printed path; ``None`` if it is ambiguous.
+        """The file that shares the longest suffix with a printed path; ``None`` if there is none, or several.
 
         Printed paths are absolute inside a sandbox, or relative to some directory; a package stands for
         its ``__init__.py``. One path must be a suffix of the other: ``a/x.py`` does not match ``b/x.py``.

@@ -99,7 +99,7 @@ class Source:
         return tuple(it for it in self.definitions if it.span[0] <= line <= it.span[1])
 
     def named(self, symbol: str) -> tuple[Definition, ...]:
-        """The definitions of a symbol: ``f`` or ``C.f``, even as the end of a longer name."""
+        """The definitions of a symbol: ``f`` or ``C.f``, also as the last parts of a longer dotted name."""
         return tuple(it for it in self.definitions if f".{it.name}".endswith(f".{symbol}"))
 
 
@@ -110,7 +110,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def parsed(text: str) -> ast.Module | None:
-    """The syntax tree of untrusted text; ``None`` if it cannot be parsed."""
+    """The syntax tree of untrusted text; ``None`` if it is too long or cannot be parsed."""
     if len(text) > _MAX_CHARS:
         return None
     with _WARNINGS, warnings.catch_warnings():

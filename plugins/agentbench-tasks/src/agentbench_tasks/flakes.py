@@ -56,7 +56,7 @@ class CheckCounts:
 def add_checks(
     suite: Path, checked: Sequence[tuple[Task, CheckCounts]], *, sandbox: str, harness: str, today: datetime.date
 ) -> Mapping[str, Measured]:
-    """Add checks to the file of a suite, update the quarantine, and return the new entries of ``checked``, by id.
+    """Add checks to the file of a suite, update the quarantine, and return the new measurements by task id.
 
     Checks of a task with the same digest in the same sandbox add up until they expire. A task without any successful
     check is broken, not flaky, so nothing is written for it.

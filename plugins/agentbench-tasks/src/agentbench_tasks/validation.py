@@ -29,7 +29,7 @@ _GRADER = frozenset(
         *(Rule.ORACLE_PASSES, Rule.ORACLE_IN_TIME),
     }
 )
-"""Rules broken by a wrong verdict. Other problems, such as a leak, do not count as flaky."""
+"""Rules about verdicts. A check that breaks one counts as flaky; other problems, such as a leak, do not count."""
 
 
 class Watcher(RunObserver):
@@ -64,7 +64,7 @@ class TaskReport:
 
     @property
     def problems(self) -> Sequence[tuple[Problem, int]]:
-        """The first problem for each broken rule, and the number of problems; the most frequent come first."""
+        """The first problem with each broken rule, and how often that rule was broken; the most frequent come first."""
         times = Counter(problem.rule for check in self.checks for problem in check.problems)
         first = {problem.rule: problem for check in reversed(self.checks) for problem in reversed(check.problems)}
         ordered = [problem for check in self.checks for problem in check.problems if first[problem.rule] is problem]
@@ -122,7 +122,7 @@ class TaskReport:
         )
 
     def expected_tests(self) -> ExpectedTests | None:
-        """The tests for ``fail_to_pass`` and ``pass_to_pass``; ``None`` if the scorer does not report tests."""
+        """The tests for ``fail_to_pass`` and ``pass_to_pass``; ``None`` if a check has no results of tests."""
         pairs = [
             (check.before, check.after) for check in self.checks if check.before is not None and check.after is not None
         ]
