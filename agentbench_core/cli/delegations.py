@@ -43,7 +43,7 @@ class AgentTree:
             self.steps[event.agent] += 1
 
     def lines(self) -> Iterator[str]:
-        """One line per agent, children below parents, up to a limit; then the number of others. Empty without delegations."""
+        """One line per agent, children below parents, and a count of any beyond a limit. Empty without delegations."""
         yield from islice(self._lines(), _LINES)
         more = len({*self.children, *self.delegated}) - _LINES
         if more > 0:

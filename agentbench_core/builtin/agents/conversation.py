@@ -28,8 +28,8 @@ _LEFT = 0.7
 """Fraction of the window to keep when dropping output, so that not every turn drops something."""
 _SMALLEST = 0.25
 """Minimum fraction of the window for input, however long responses may be."""
-_SHORTEST = 400  # maximum characters of output that is never dropped
-_BEGINNING = 100  # number of characters kept at the beginning of dropped output
+_SHORTEST = 400  # output with at most this many characters is never dropped
+_BEGINNING = 100  # number of characters kept of dropped output that the model has not seen
 
 
 @attrs.frozen
@@ -130,7 +130,7 @@ class Conversation:
         return results
 
     def add_tool_result(self, call: ToolCall, result: ToolResult, *, last: bool = False) -> None:
-        """Add the result of a call that the agent made or answered itself."""
+        """Add the result of a call made or answered by the agent. ``last``: also add the remaining budget."""
         remaining = self._context.budget.left if last else ""
         text = shown(result) + (f"\n[left: {remaining}]" if remaining else "")
         self._add(Message(role="tool", content=text, tool_call_id=call.id))

@@ -52,7 +52,7 @@ def rerun(context: AttemptContext) -> CommandRun:
 
 
 def shell(context: AttemptContext) -> str | None:
-    """The name of the tool that runs the failing command."""
+    """The name of the tool that runs the failing command; ``None`` if no tool runs commands."""
     return next((spec.name for spec in context.tools.specs if spec.runs_commands), None)
 
 
@@ -164,7 +164,7 @@ class _RepairLoop:
         return changed and self.last is not None and self._take_in(rerun(self.context), patched=patched)
 
     def _may_change_files(self, call: ToolCall, result: ToolResult) -> bool:
-        """Whether a call may have changed files. A refused call changes nothing; any other call may."""
+        """Whether a call may have changed files: its tool does more than read, and did not refuse the call."""
         return self.effects.get(call.tool) != "reads" and (result.ok or result.error_type in _CUT_SHORT)
 
     def _take_in(self, found: CommandRun, *, patched: bool = False, seen: bool = False) -> bool:
