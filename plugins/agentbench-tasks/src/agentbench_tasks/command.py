@@ -40,7 +40,7 @@ from agentbench_tasks.new_task import write_task
 from agentbench_tasks.validation import TaskReport, Watcher, validate
 
 _TIMES = 2
-"""Number of checks per task. One check cannot detect flaky tasks."""
+"""Default number of checks per task. One check cannot detect flaky tasks."""
 
 
 @click.command()
