@@ -12,9 +12,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -126,30 +125,12 @@ _PROBLEM = pytest.StashKey[str]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests whose requirement is missing. In parallel runs, mix files that compute with files that wait."""
+    """Mark tests whose requirement is missing."""
     for need, problem_of in _NEEDS.items():
         marked = [item for item in items if item.get_closest_marker(need)]
         problem = problem_of() if marked else ""
         for item in marked if problem else ():
             item.stash[_PROBLEM] = f"{need}: {problem}"
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        items[:] = _mixed(items)
-
-
-def _mixed(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Spread the files with requirements, most of which take long, evenly over the first 85% of the other files.
-
-    The others are shuffled, always in the same way. Parallel workers then use the processors evenly, and none of them
-    starts a long file at the end.
-    """
-    files: dict[Path, list[pytest.Item]] = defaultdict(list)
-    for item in items:
-        files[item.path].append(item)
-    long = [path for path, tests in files.items() if any(map(tests[0].get_closest_marker, _NEEDS))]
-    short = sorted(files.keys() - set(long), key=lambda path: zlib.crc32(path.name.encode()))
-    order = {path: 0.85 * (number / len(long)) for number, path in enumerate(long)}
-    order |= {path: number / len(short) for number, path in enumerate(short)}
-    return [item for path in sorted(files, key=order.__getitem__) for item in files[path]]
 
 
 def pytest_collection_finish() -> None:
