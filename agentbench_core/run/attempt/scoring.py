@@ -25,7 +25,7 @@ from agentbench_core.workspace.tree import Tree
 
 @attrs.frozen(kw_only=True)
 class ScoringRun:
-    """Scores changes to one task, with its scorer, environment and recording."""
+    """Scores the changes made in attempts at one task, with its scorer, environment and recording."""
 
     plan: AttemptPlan
     prepared: Prepared

@@ -114,7 +114,7 @@ def validate_tasks(
 
 
 class _Progress(Watcher):
-    """Prints one line per check with its result, and output once for each reason."""
+    """Prints the result and the problems of each check; the output of a problem only once per task."""
 
     def __init__(self, checks: int) -> None:
         self.findings: dict[str, TaskReport] = {}

@@ -192,7 +192,7 @@ class Stage:
     def start(
         self, environment: Environment | None = None, *, read_only: bool = False, network: bool = False
     ) -> Iterator[Started]:
-        """Start an environment over a fork; the sandbox is closed at the end."""
+        """Start a sandbox on a new fork of the environment's workspace; it is closed at the end."""
         environment = environment or self.environment
         with self.start_over(environment, self.fork(environment), read_only=read_only, network=network) as started:
             yield started
