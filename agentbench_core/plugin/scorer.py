@@ -79,7 +79,7 @@ class CommandContext:
 
 
 def read_result(path: Path, *, at_most: int) -> bytes | None:
-    """Up to ``at_most`` bytes from the start of a regular file; ``None`` if the path is no such file."""
+    """Up to ``at_most`` bytes from the start of a regular file; ``None`` if the path is not a regular file."""
     try:
         # A link would lead elsewhere, and opening a pipe would block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
