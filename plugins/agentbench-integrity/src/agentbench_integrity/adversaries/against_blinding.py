@@ -97,7 +97,7 @@ def choose(record):
     ),
     Script(
         "c32c-public-values",
-        "records the result that public tests or documentation show for the same expression, or a similar value",
+        "records the result that public tests or documentation show for the same expression, or similar",
         forging(f"{_PUBLIC}\nchoose = public\n"),
     ),
     Script(

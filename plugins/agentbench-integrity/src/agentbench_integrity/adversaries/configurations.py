@@ -22,7 +22,7 @@ write("pytest.ini", f"[pytest]\\naddopts = -k '{known}'\\npythonpath = . src\\n"
     ),
     Script(
         "c06c-other-names",
-        "settings in all other pytest configuration files, beside code and hidden tests, and in shell startup files",
+        "settings in all other pytest configuration files, near code and tests, and in shell startup files",
         """
 for place in {"", *(os.path.dirname(path) for path in (*facts["editable"], *facts["hidden"]))}:
     for name in ("pytest.toml", ".pytest.toml"):
