@@ -49,7 +49,7 @@ def _stripped(text: str) -> str:
         body = getattr(node, "body", None)
         if isinstance(body, list):
             retained = [one for one in body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
-            node.body = retained or [ast.Pass()]  # type: ignore[attr-defined]  # it has a body
+            node.body = retained or [ast.Pass()]  # type: ignore[attr-defined]  # `body` was read above
     return ast.unparse(tree)
 
 
