@@ -42,6 +42,7 @@ from .plugin.agent import (
     Agent as Agent,
     AgentResult as AgentResult,
     AttemptContext as AttemptContext,
+    ProgramAgent as ProgramAgent,
     SubAgentRequest as SubAgentRequest,
     TaskFacts as TaskFacts,
 )
@@ -53,8 +54,11 @@ from .plugin.auditor import (
     TaskProblem as TaskProblem,
 )
 from .plugin.contracts import (
+    Endpoint as Endpoint,
     Environment as Environment,
     EventLog as EventLog,
+    ProgramEnvironment as ProgramEnvironment,
+    ProgramSandbox as ProgramSandbox,
     Reporter as Reporter,
     RunView as RunView,
     Sandbox as Sandbox,
@@ -80,6 +84,7 @@ from .plugin.llm import (
     ExpectedCalls as ExpectedCalls,
     LLMCall as LLMCall,
     Model as Model,
+    NativeExchange as NativeExchange,
 )
 from .plugin.scorer import (
     Calibration as Calibration,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import attrs
@@ -10,7 +10,9 @@ import attrs
 from agentbench_core.errors import InputError
 
 if TYPE_CHECKING:  # see contracts
-    from agentbench_core.plugin.contracts import EventLog, Toolbox
+    from pathlib import Path
+
+    from agentbench_core.plugin.contracts import EventLog, ProgramSandbox, Toolbox
     from agentbench_core.plugin.llm import Model
     from agentbench_core.values.limits import Budget, Deadline
     from agentbench_core.values.messages import ToolCall
@@ -34,6 +36,14 @@ class SubAgentRequest:
 
 
 def _ignore_version(version: str) -> None:
+    """Do nothing."""
+
+
+def _no_evidence(name: str, data: bytes) -> None:
+    """Do nothing."""
+
+
+def _no_label(name: str, evidence: str) -> None:
     """Do nothing."""
 
 
@@ -77,6 +87,12 @@ class AttemptContext:
     """The reference solution as tool calls, for agents with the ``needs_oracle`` capability."""
     task_facts: TaskFacts | None = None
     """Facts about the task, for agents with the ``adversary`` capability."""
+    sandbox: ProgramSandbox | None = None
+    """The sandbox, for agents with the ``needs_sandbox`` capability."""
+    save: Callable[[str, bytes], None] = _no_evidence
+    """Save a file as evidence under ``agent/``, such as a session log; secrets are redacted."""
+    label: Callable[[str, str], None] = _no_label
+    """Add a label to the record: its name, and why the attempt has it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -93,10 +109,26 @@ class AgentResult:
 class Agent(Protocol):
     """The program under test. Each attempt has a new instance.
 
-    Capabilities: ``needs_llm``, ``needs_oracle``, ``adversary``. An adversarial agent tries to be scored as passing
-    without solving the task. It ends with ``gave_up`` if the task gives it nothing to attack, and with ``tool_error``
-    if the attack could not be carried out.
+    Capabilities: ``needs_llm``, ``needs_oracle``, ``adversary``, ``needs_sandbox``. An adversarial agent tries to be
+    scored as passing without solving the task. It ends with ``gave_up`` if the task gives it nothing to attack, and
+    with ``tool_error`` if the attack could not be carried out. An agent that needs the sandbox is a
+    :class:`ProgramAgent`.
     """
 
     def solve(self, context: AttemptContext) -> AgentResult:
         """Work on the task until it is done, or no more progress is possible. Do not catch AttemptStop."""
+
+
+class ProgramAgent(Agent, Protocol):
+    """An agent with the ``needs_sandbox`` capability: it runs a program in the sandbox, and forwards its model calls.
+
+    It requires a sandbox with ``programs`` and, if it also needs a model, a provider with ``forwards``.
+    """
+
+    @property
+    def programs(self) -> Mapping[str, Path]:
+        """Host directories to mount read-only in the sandbox during the agent phase, by name, such as ``codex-1.0``."""
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """What identifies the program, such as its version and digest: part of the variant."""

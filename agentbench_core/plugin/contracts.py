@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 
 if TYPE_CHECKING:  # entry modules of plugins import contracts when they register; listing plugins must stay fast
+    import socket
     from pathlib import Path
 
     from agentbench_core.values.events import Event, EventEntry
@@ -98,10 +99,48 @@ class Environment(Protocol):
         """
 
 
+@attrs.frozen(kw_only=True)
+class Endpoint:
+    """An address in a sandbox whose connections are accepted on the host."""
+
+    url: str  #: for clients in the sandbox, such as `http://127.0.0.1:4100`
+    listener: socket.socket
+    """A listening stream socket on the host. Closing it, or the sandbox, closes the address."""
+
+
+class ProgramSandbox(Sandbox, Protocol):
+    """A sandbox of a provider with the ``programs`` capability: it can run an agent that is a program."""
+
+    @property
+    def programs(self) -> Mapping[str, str]:
+        """Paths in the sandbox of the mounted directories, by name."""
+
+    def listen(self) -> Endpoint:
+        """Open an address on the sandbox's own loopback interface. The sandbox stays without a network.
+
+        The address does not depend on anything else in an isolated sandbox, so that requests can be replayed.
+        Raises SandboxError if this is impossible.
+        """
+
+
+class ProgramEnvironment(Environment, Protocol):
+    """An environment of a provider with the ``programs`` capability."""
+
+    def start_with_programs(
+        self, workspace: Path, *, programs: Mapping[str, Path], read_only: bool, network: bool, deadline: Deadline
+    ) -> ProgramSandbox:
+        """Start a sandbox as ``start`` does, with host directories mounted read-only in it, by name.
+
+        A sandbox that isolates mounts ``codex-1.0`` at ``/opt/agent/codex-1.0``; others use the host's path. The
+        directories are not part of the environment: its digest, and all other sandboxes, stay the same.
+        """
+
+
 class SandboxProvider(Protocol):
     """Prepares environments. One instance per command, thread-safe.
 
-    Capabilities: ``isolated`` (commands inside cannot reach the host), ``images`` (uses ``docker_image``).
+    Capabilities: ``isolated`` (commands inside cannot reach the host), ``images`` (uses ``docker_image``), ``programs``
+    (its environments and sandboxes are :class:`ProgramEnvironment` and :class:`ProgramSandbox`).
     """
 
     def preflight(self, specs: Sequence[EnvironmentSpec]) -> Sequence[str]:
@@ -195,6 +234,12 @@ class Toolbox(Protocol):
 
     def call(self, call: ToolCall) -> ToolResult:
         """Call a tool. Raises AttemptStop if time or steps are used up; the result contains all other failures."""
+
+    def observe(self, call: ToolCall) -> Callable[[ToolResult], None]:
+        """Record a call that the agent makes with a tool of its own, as one step.
+
+        Returns a function to record the result. Raises AttemptStop if time or steps are used up.
+        """
 
 
 # --- reporter ----------------------------------------------------------------------------------------------------

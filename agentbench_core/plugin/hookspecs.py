@@ -90,17 +90,20 @@ class RegisterVariant(Protocol):
 
 @hookspec
 def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:
-    """Add sandboxes, for ``--sandbox NAME``. Capabilities: ``isolated``, ``images``."""
+    """Add sandboxes, for ``--sandbox NAME``. Capabilities: ``isolated``, ``images``, ``programs``."""
 
 
 @hookspec
 def agentbench_register_llms(register: Register[LLM]) -> None:
-    """Add model providers, for ``--llm NAME``. Capabilities: ``replays``, ``offline``."""
+    """Add model providers, for ``--llm NAME``. Capabilities: ``replays``, ``offline``, ``forwards``."""
 
 
 @hookspec
 def agentbench_register_agents(register: Register[Agent]) -> None:
-    """Add agents, for ``--agent NAME``. Capabilities: ``needs_llm``, ``needs_oracle``, ``adversary``."""
+    """Add agents, for ``--agent NAME``.
+
+    Capabilities: ``needs_llm``, ``needs_oracle``, ``adversary``, ``needs_sandbox``.
+    """
 
 
 @hookspec

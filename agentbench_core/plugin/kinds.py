@@ -64,6 +64,8 @@ KINDS: Mapping[str, Kind] = _by_name(
                 "isolated": "commands inside cannot reach the host; "
                 "agents that use a model need this, or `--allow-unisolated`",
                 "images": "uses `environment.docker_image`",
+                "programs": "can run agents that are programs: mounts their directories read-only, and gives them an "
+                "address whose connections are accepted on the host",
             },
             setting="one",
             usage="--sandbox NAME",
@@ -77,6 +79,7 @@ KINDS: Mapping[str, Kind] = _by_name(
                 "replays": "responses come from an earlier run; records are marked as replayed; never the default",
                 "offline": "has one model, needs no key or network, and is safe for agents in any sandbox; "
                 "never the default",
+                "forwards": "forwards requests in the protocol of the agent's own client",
             },
             setting="one",
             usage="--llm NAME",
@@ -91,6 +94,8 @@ KINDS: Mapping[str, Kind] = _by_name(
                 "needs_oracle": "receives the reference solution as a script; its records are labeled `oracle`",
                 "adversary": "adversarial agent for `tasks attack`: receives paths of hidden tests; must not pass any "
                 "task; its records are labeled `adversary`",
+                "needs_sandbox": "runs a program in the sandbox: needs a sandbox with `programs`, and a model provider "
+                "with `forwards` if it also needs a model",
             },
             setting="one",
             usage="--agent NAME",

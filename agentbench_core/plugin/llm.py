@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import attrs
 
@@ -22,6 +23,43 @@ class ExpectedCalls:
     max_cost_usd: float | None
     """Cost limit of the run or an attempt, whichever is lower. If set, no call may exceed the reported prices."""
     deadline: Deadline  #: end of the preflight
+
+
+class NativeExchange(Protocol):
+    """A request in the protocol of the agent's own client, and the destination of the response.
+
+    A provider with the ``forwards`` capability sends the body unchanged to ``path`` below its base URL, adds its own
+    key, and passes the response on while it arrives. If it retries, it passes on the last response only.
+    """
+
+    @property
+    def protocol(self) -> Literal["chat", "responses", "messages"]:
+        """Chat Completions, Responses (OpenAI), or Messages (Anthropic)."""
+
+    @property
+    def path(self) -> str:
+        """The path below the base URL, such as ``chat/completions``."""
+
+    @property
+    def body(self) -> bytes:
+        """The JSON to send."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Further headers to send, such as ``anthropic-version``; lowercase names. Never credentials."""
+
+    def started(self, status: int, headers: Mapping[str, str]) -> None:
+        """The response begins. Called at most once, before any data."""
+
+    def received(self, data: bytes) -> None:
+        """The next bytes of the response's body, without any content encoding. Must not be called by two threads."""
+
+    def completed(self) -> Completion:
+        """The parsed response, after its last byte.
+
+        A response with status 400 or above becomes a completion that ends with ``rejected`` or ``context_overflow``.
+        Raises ValueError if the response is incomplete or malformed, or if its stream reports a failure.
+        """
 
 
 class LLMCall(Protocol):
@@ -51,6 +89,10 @@ class LLMCall(Protocol):
     def agent(self) -> str:
         """The agent of the attempt that makes the call; sub-agents have their own names."""
 
+    @property
+    def native(self) -> NativeExchange | None:
+        """The request to forward, for providers with the ``forwards`` capability; ``complete`` gets its parsed copy."""
+
     def failed(self, exchange: FailedExchange) -> None:
         """Report a failed exchange with its cost. Call it for each one, including the last before raising LLMError."""
 
@@ -68,8 +110,9 @@ class LLM(Protocol):
     """A model provider. One instance for all variants with equal settings, thread-safe. Runs on the host only.
 
     Capabilities: ``replays`` (responses come from an earlier run, and such records are marked), ``offline`` (one model
-    with the name of its provider, which needs no key and no network and is safe in every sandbox). A provider with
-    either of them is used only if the user names it.
+    with the name of its provider, which needs no key and no network and is safe in every sandbox), ``forwards``
+    (forwards native requests; see :class:`NativeExchange`). A provider with one of the first two is used only if the
+    user names it.
     """
 
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:
@@ -96,8 +139,13 @@ class Model(Protocol):
     def facts(self) -> ModelFacts:
         """Facts about the model, such as its context window."""
 
-    def complete(self, request: Request, deadline: Deadline | None = None) -> Completion:
+    def complete(
+        self, request: Request, deadline: Deadline | None = None, native: NativeExchange | None = None
+    ) -> Completion:
         """Complete one request; missing fields are filled in from the variant's settings.
+
+        ``native`` forwards a request of the agent's own client: ``request`` is its parsed copy, which is recorded and
+        metered. Agents that use it have the ``needs_sandbox`` capability.
 
         Raises AttemptStop if time or budget is used up, and LLMError if the provider failed: do not catch them.
         """

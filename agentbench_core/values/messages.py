@@ -24,7 +24,7 @@ _OVERHEAD = 32
 """Number of bytes added for the markers that a provider puts around a message or a call."""
 
 Effect = Literal["reads", "edits", "runs", ""]
-Finish = Literal["stop", "tool_calls", "length", "refusal", "context_overflow", "empty"]
+Finish = Literal["stop", "tool_calls", "length", "refusal", "context_overflow", "empty", "rejected"]
 
 
 def _amount(_: object, field: attrs.Attribute[Any], value: object) -> None:
@@ -196,7 +196,9 @@ class Completion:
 
     message: Message = attrs.field(validator=instance_of(Message))  #: the model's message: text, tool calls
     finish: Finish = attrs.field(default="stop", validator=in_(get_args(Finish)))
-    """How it ended; ``context_overflow``: the request was too long, ``empty``: no text or calls, even after retries."""
+    """How it ended; ``context_overflow``: the request was too long, ``empty``: no text or calls, even after retries,
+    ``rejected``: the server rejected a forwarded request as invalid.
+    """
     usage: Usage | None = attrs.field(default=None, validator=optional(instance_of(Usage)))
     """Usage and cost; if unknown (``None``), the maximum counts against budgets."""
     served_by: str = attrs.field(default="", validator=_TEXT)
@@ -207,6 +209,9 @@ class Completion:
     """The server's id of this response."""
     repaired: int = attrs.field(default=0, validator=_COUNT)
     """Number of tool calls whose arguments were invalid JSON but could be repaired."""
+    native: str = attrs.field(default="", validator=_TEXT)
+    """For forwarded requests: the file with the response as it was sent, in the attempt's directory; set by the harness.
+    """
 
 
 @attrs.frozen(kw_only=True)
