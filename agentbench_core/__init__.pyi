@@ -43,6 +43,7 @@ from .plugin.agent import (
     AgentResult as AgentResult,
     AttemptContext as AttemptContext,
     ProgramAgent as ProgramAgent,
+    ProgramContext as ProgramContext,
     SubAgentRequest as SubAgentRequest,
     TaskFacts as TaskFacts,
 )

@@ -48,7 +48,11 @@ def agentbench_register_agents(register: Register[Agent]) -> None:
 def agentbench_register_llms(register: Register[LLM]) -> None:
     """The replay provider."""
     register(
-        "replay", replay, ReplayOptions, summary="replays the responses of an earlier run", capabilities={"replays"}
+        "replay",
+        replay,
+        ReplayOptions,
+        summary="replays the responses of an earlier run",
+        capabilities={"replays", "forwards"},
     )
 
 

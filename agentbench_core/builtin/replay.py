@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import functools
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -55,6 +57,8 @@ class _Answer:
     key: _RequestKey
     request: Request
     completion: Completion
+    repeated: tuple[str, int]
+    """The task and the repetition."""
 
 
 _Tape = Mapping[_RequestKey, Sequence[_Answer]]
@@ -103,15 +107,16 @@ class Replay:
         """
         call.deadline.check()
         written = load(call.redacted(dump(request)), Request, where="the request")
-        key = _request_key(written, {})
+        dates = frozenset({datetime.date.today()}) if call.native else frozenset[datetime.date]()
+        key = _request_key(written, {}, dates)
         with self._lock:
-            tape = self._tape(call.task_id, call.repeat)
+            tape = self._tape(call.task_id, call.repeat, native=call.native is not None)
             used = self._used.setdefault(call.attempt_id, set())
             unused = [answer for answer in tape.get(key, ()) if answer.number not in used]
             if unused:
                 answer = min(unused, key=lambda answer: (answer.agent != call.agent, answer.number))
                 used.add(answer.number)
-                return _without_cost(answer.completion)
+                return self._replayed(answer, call)
             recorded = [(answer, answer.number in used) for answers in tape.values() for answer in answers]
         raise LLMError(
             _explain(written, key, recorded, call),
@@ -121,6 +126,23 @@ class Replay:
     def close(self) -> None:
         """Nothing to close."""
 
+    def _replayed(self, answer: _Answer, call: LLMCall) -> Completion:
+        completion = _without_cost(answer.completion)
+        if call.native is None:
+            return completion
+        recorded = self._run.file(*answer.repeated, completion.native, at_most=1 << 30) if completion.native else None
+        if recorded is None:
+            raise LLMError(f"the recorded response {completion.native or '(unknown)'} is missing in {self._from}")
+        try:
+            head, _, body = recorded.partition(b"\n")
+            begun = json.loads(head)
+            call.native.started(begun["status"], begun["headers"])
+            call.native.received(body)
+            call.native.completed()
+        except (ValueError, KeyError, TypeError) as error:
+            raise LLMError(f"the recorded response {completion.native} cannot be replayed: {error}") from error
+        return completion
+
     def _warnings(self) -> Iterator[str]:
         if any(resumption.changes for resumption in self._run.manifest.resumed):
             yield (
@@ -128,17 +150,25 @@ class Replay:
                 "tasks and versions, so some may fail to replay"
             )
 
-    def _tape(self, task_id: str, repeat: int) -> _Tape:
+    def _tape(self, task_id: str, repeat: int, *, native: bool) -> _Tape:
         attempt = (task_id, repeat)
         if attempt not in self._tapes:
             tape: dict[_RequestKey, list[_Answer]] = {}
             cache: dict[int, str] = {}
+            dates = self._dates if native else frozenset[datetime.date]()
             answers = list(self._run.answers(task_id, repeat))  # all are retained, so that ids of objects stay unique
             for number, (agent, request, completion) in enumerate(answers):
-                key = _request_key(request, cache)
-                tape.setdefault(key, []).append(_Answer(number, agent, key, request, completion))
+                key = _request_key(request, cache, dates)
+                tape.setdefault(key, []).append(_Answer(number, agent, key, request, completion, attempt))
             self._tapes[attempt] = tape
         return self._tapes[attempt]
+
+    @functools.cached_property
+    def _dates(self) -> frozenset[datetime.date]:
+        """The days on which the run was recorded. Programs put the current date into their prompts."""
+        started = [self._run.manifest.created_at, *(one.at for one in self._run.manifest.resumed)]
+        days = [datetime.datetime.fromisoformat(moment).date() for moment in started]
+        return frozenset(day + datetime.timedelta(days=more) for day in days for more in (-1, 0, 1))
 
 
 def _without_cost(completion: Completion) -> Completion:
@@ -152,29 +182,44 @@ def _without_cost(completion: Completion) -> Completion:
     return attrs.evolve(completion, usage=attrs.evolve(completion.usage, cost_usd=0.0))
 
 
-def _request_key(request: Request, cache: dict[int, str]) -> _RequestKey:
-    """The key of a request. ``cache`` maps ids of message objects to digests, since recordings share messages."""
+def _request_key(request: Request, cache: dict[int, str], dates: frozenset[datetime.date]) -> _RequestKey:
+    """The key of a request. ``cache`` maps ids of message objects to digests, since recordings share messages.
+
+    ``dates`` are treated as equal to each other, and to those of the other requests.
+    """
     for message in request.messages:
         if id(message) not in cache:
-            cache[id(message)] = _digest(dump(message))
+            cache[id(message)] = _digest(dump(message), dates)
     tools = tuple(attrs.evolve(tool, effect="") for tool in request.tools)  # effects are not sent to models
-    head = _digest(dump(attrs.evolve(request, messages=(), tools=tools)))
+    head = _digest(dump(attrs.evolve(request, messages=(), tools=tools)), dates)
     return _RequestKey(head, tuple(cache[id(message)] for message in request.messages))
 
 
-def _canonical(value: Any) -> Any:
+def _canonical(value: Any, dates: frozenset[datetime.date] = frozenset()) -> Any:
     """Plain data without details that vary between equal runs."""
     if isinstance(value, str):
-        return _normalize(value)
+        return _normalize(_undated(value, dates))
     if isinstance(value, Mapping):
-        return {key: _canonical(item) for key, item in value.items()}
+        return {key: _canonical(item, dates) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_canonical(item) for item in value]
+        return [_canonical(item, dates) for item in value]
     return value
 
 
-def _digest(value: Any) -> str:
-    text = json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+def _undated(text: str, dates: frozenset[datetime.date]) -> str:
+    """``text`` without ``dates`` in the formats that programs use in prompts, such as ``2025-12-15``."""
+    if not dates:
+        return text
+    forms = [
+        form
+        for date in dates
+        for form in (f"{date:%Y-%m-%d}", f"{date:%a %b %d %Y}", f"{date:%B} {date.day}, {date:%Y}")
+    ]
+    return re.sub("|".join(map(re.escape, sorted(forms))), "<today>", text)
+
+
+def _digest(value: Any, dates: frozenset[datetime.date]) -> str:
+    text = json.dumps(_canonical(value, dates), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -58,7 +58,13 @@ class AttemptFiles:
 
     def append_json(self, name: str, value: object) -> None:
         """Append one line of JSON to a file."""
-        line = journal.json_line(self.cleaned(value))
+        self._append(name, journal.json_line(self.cleaned(value)))
+
+    def append(self, name: str, data: bytes) -> None:
+        """Append whole lines to a file. Secrets are only found within one call."""
+        self._append(name, self._redactor.clean(data))
+
+    def _append(self, name: str, line: bytes) -> None:
         with self._disk():
             if name not in self._grown:
                 self._grown[name] = str(self._path(name))

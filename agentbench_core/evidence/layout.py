@@ -41,6 +41,11 @@ def log_path(phase: str, stream: str) -> str:
     return f"logs/{phase}_{stream}.txt"
 
 
+def native_response(call: int) -> str:
+    """A forwarded response as it was sent, relative to the attempt's directory: status and headers, then the body."""
+    return f"agent/responses/{call:04d}.txt"
+
+
 def step_diff(step: int) -> str:
     """Diff of one step, relative to the attempt's directory."""
     return f"diffs/step_{step:04d}.patch"

@@ -13,9 +13,9 @@ if TYPE_CHECKING:  # see contracts
     from pathlib import Path
 
     from agentbench_core.plugin.contracts import EventLog, ProgramSandbox, Toolbox
-    from agentbench_core.plugin.llm import Model
+    from agentbench_core.plugin.llm import Model, NativeExchange
     from agentbench_core.values.limits import Budget, Deadline
-    from agentbench_core.values.messages import ToolCall
+    from agentbench_core.values.messages import Completion, Request, ToolCall, ToolResult
 
 
 @attrs.frozen(kw_only=True)
@@ -39,14 +39,6 @@ def _ignore_version(version: str) -> None:
     """Do nothing."""
 
 
-def _no_evidence(name: str, data: bytes) -> None:
-    """Do nothing."""
-
-
-def _no_label(name: str, evidence: str) -> None:
-    """Do nothing."""
-
-
 def _no_sub_agent(request: SubAgentRequest) -> AttemptContext:
     raise InputError(f"no sub-agent is available for role {request.role!r}")
 
@@ -60,6 +52,28 @@ class TaskFacts:
     passing_command: str  #: command that must pass after the fix
     hidden: Sequence[str]
     """Paths of the hidden tests during scoring. The files do not exist while the agent works."""
+
+
+@attrs.frozen(kw_only=True)
+class ProgramContext:
+    """What an agent that runs a program in the sandbox receives in addition."""
+
+    sandbox: ProgramSandbox
+    """The sandbox of the attempt. Its commands are not steps."""
+    forward: Callable[[Request, NativeExchange], Completion]
+    """Forward a model call of the program's own client. The request is its parsed copy, which is recorded and metered.
+
+    Raises the errors of ``Model.complete``.
+    """
+    observe: Callable[[ToolCall], Callable[[ToolResult], None]]
+    """Record a call that the program makes with a tool of its own, as one step; returns a function for the result.
+
+    Raises AttemptStop if time or steps are used up.
+    """
+    save: Callable[[str, bytes], None]
+    """Save a file as evidence under ``agent/``, such as a session log; secrets are redacted."""
+    label: Callable[[str, str], None]
+    """Add a label to the record: its name, and why the attempt has it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -87,12 +101,8 @@ class AttemptContext:
     """The reference solution as tool calls, for agents with the ``needs_oracle`` capability."""
     task_facts: TaskFacts | None = None
     """Facts about the task, for agents with the ``adversary`` capability."""
-    sandbox: ProgramSandbox | None = None
-    """The sandbox, for agents with the ``needs_sandbox`` capability."""
-    save: Callable[[str, bytes], None] = _no_evidence
-    """Save a file as evidence under ``agent/``, such as a session log; secrets are redacted."""
-    label: Callable[[str, str], None] = _no_label
-    """Add a label to the record: its name, and why the attempt has it."""
+    program: ProgramContext | None = None
+    """What an agent with the ``needs_sandbox`` capability receives in addition."""
 
 
 @attrs.frozen(kw_only=True)

@@ -235,12 +235,6 @@ class Toolbox(Protocol):
     def call(self, call: ToolCall) -> ToolResult:
         """Call a tool. Raises AttemptStop if time or steps are used up; the result contains all other failures."""
 
-    def observe(self, call: ToolCall) -> Callable[[ToolResult], None]:
-        """Record a call that the agent makes with a tool of its own, as one step.
-
-        Returns a function to record the result. Raises AttemptStop if time or steps are used up.
-        """
-
 
 # --- reporter ----------------------------------------------------------------------------------------------------
 

@@ -139,13 +139,8 @@ class Model(Protocol):
     def facts(self) -> ModelFacts:
         """Facts about the model, such as its context window."""
 
-    def complete(
-        self, request: Request, deadline: Deadline | None = None, native: NativeExchange | None = None
-    ) -> Completion:
+    def complete(self, request: Request, deadline: Deadline | None = None) -> Completion:
         """Complete one request; missing fields are filled in from the variant's settings.
-
-        ``native`` forwards a request of the agent's own client: ``request`` is its parsed copy, which is recorded and
-        metered. Agents that use it have the ``needs_sandbox`` capability.
 
         Raises AttemptStop if time or budget is used up, and LLMError if the provider failed: do not catch them.
         """

@@ -14,7 +14,11 @@ from agentbench_core.plugin.kinds import KINDS, REGISTRATIONS
 ADVERSARY = "adversary"
 """The capability of agents that try to pass without solving the task."""
 
+NEEDS_SANDBOX = "needs_sandbox"
+"""The capability of agents that run a program in the sandbox."""
+
 _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
+    "agentbench-bridge": {"agent": ["claude-code", "codex", "opencode", "command"], "command": ["agents"]},
     "agentbench-docker": {"sandbox": ["docker"], "command": ["docker"]},
     "agentbench-integrity": {"scorer": ["tests"], "command": ["tasks attack"]},
     "agentbench-local": {"sandbox": ["local"]},

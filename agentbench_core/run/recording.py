@@ -34,6 +34,9 @@ class Evidence(Protocol):
     def append_json(self, name: str, value: object) -> None:
         """Append one line of JSON to a file."""
 
+    def append(self, name: str, data: bytes) -> None:
+        """Append whole lines to a file."""
+
     def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool) -> None:
         """Write both streams of a phase, shortened or ``full``."""
 
@@ -100,6 +103,9 @@ class MemoryEvidence:
         """Ignored."""
 
     def append_json(self, name: str, value: object) -> None:
+        """Ignored."""
+
+    def append(self, name: str, data: bytes) -> None:
         """Ignored."""
 
     def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool) -> None:

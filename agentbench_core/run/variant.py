@@ -13,7 +13,7 @@ from agentbench_core.inputs.config import Resolved, Settings
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.agent import Agent
 from agentbench_core.plugin.kinds import KINDS
-from agentbench_core.plugin.registry import Component, Provenance, Registry
+from agentbench_core.plugin.registry import NEEDS_SANDBOX, Component, Provenance, Registry
 from agentbench_core.run.waiting import Obstacles, run_preflight
 from agentbench_core.values.record import ModelInfo, Setting
 from agentbench_core.values.task import digest
@@ -80,6 +80,8 @@ class Variant:
     scorer: ConfiguredComponent  #: the scorer
     auditors: tuple[ConfiguredComponent, ...]  #: the auditors
     reporters: tuple[ConfiguredComponent, ...]  #: the reporters
+    programs: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
+    """What identifies the programs of agents that run in the sandbox, by agent."""
 
     def agent_for(self, task: Task) -> ConfiguredComponent:
         """The agent that works on a task."""
@@ -113,6 +115,7 @@ class Variant:
                 "llm": self.llm.identity() if self.llm else None,
                 "model": dump(self.settings.model) if self.llm else None,
                 "limits": dump(self.settings.limits),
+                **({"programs": dump(self.programs)} if self.programs else {}),
             }
         )
 
@@ -156,12 +159,19 @@ def make_variant(
             raise _unisolated(with_model[0], ready.sandbox, registry)
         if with_model and llm is None:  # otherwise the run itself checks the sandbox
             _ask(ready.sandbox, tasks, settings.run.preflight_sec)
+    programs: dict[str, Mapping[str, str]] = {}
+    for agent in (agent for agent in agents.values() if agent.can(NEEDS_SANDBOX)):
+        with obstacles.gathered():
+            _check_program_support(agent, ready.sandbox, llm, registry)
+        with obstacles.gathered():
+            programs[agent.name] = dict(agent.make().identity)
     obstacles.refuse()
     return attrs.evolve(
         ready,
         settings_with_origins=dict(sorted({**resolved.leaves, **default_options(resolved, registry)}.items())),
         agents=agents,
         llm=llm,
+        programs=programs,
     )
 
 
@@ -287,6 +297,22 @@ def _ask(sandbox: ConfiguredComponent, tasks: Sequence[Task], seconds: float) ->
         )
     finally:
         provider.close()
+
+
+def _check_program_support(
+    agent: ConfiguredComponent, sandbox: ConfiguredComponent, llm: ConfiguredComponent | None, registry: Registry
+) -> None:
+    """Raise UnavailableError if the sandbox cannot run programs, or the provider cannot forward their requests."""
+    needed = [("sandbox", sandbox, "programs", "cannot run agents that are programs")]
+    if llm is not None:
+        needed.append(("llm", llm, "forwards", "cannot forward requests of the agent's own client"))
+    for kind, component, capability, problem in needed:
+        if not component.can(capability):
+            able = [f"--{kind} {c.name}" for c in registry.all(kind) if capability in c.capabilities]
+            raise UnavailableError(
+                f"agent {agent.name!r} cannot be used with {kind} {component.name!r}, which {problem}",
+                remedy=f"Use {' or '.join(able) or f'a plugin whose {kind} has the capability {capability}'}.",
+            )
 
 
 def _unisolated(agent: ConfiguredComponent, sandbox: ConfiguredComponent, registry: Registry) -> UnavailableError:

@@ -210,8 +210,7 @@ class Completion:
     repaired: int = attrs.field(default=0, validator=_COUNT)
     """Number of tool calls whose arguments were invalid JSON but could be repaired."""
     native: str = attrs.field(default="", validator=_TEXT)
-    """For forwarded requests: the file with the response as it was sent, in the attempt's directory; set by the harness.
-    """
+    """For forwarded requests: the file with the response as sent, in the attempt's directory; set by the harness."""
 
 
 @attrs.frozen(kw_only=True)

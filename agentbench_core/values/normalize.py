@@ -10,7 +10,7 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 
-NORMALIZER_VERSION = "2"
+NORMALIZER_VERSION = "3"
 """Incremented when the rules of :func:`normalize_output` change; a replay records which rules it used."""
 
 _Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
@@ -116,6 +116,7 @@ _MOMENTS: Sequence[_Rule] = (
     (re.compile(r"(\(Thread-[^\s(),]++(?: \([^\s()]*+\))?, started (?:daemon )?)\d++"), r"\1<id>"),
     (re.compile(r"(?<![\w.:])((?:127\.0\.0\.1|0\.0\.0\.0|localhost|\[?::1\]?)(?::|[\"'], ?))\d{5}\b"), r"\1<port>"),
     (re.compile(r"(?i)(seed[ =:]{1,3}+)\d++"), r"\1<seed>"),
+    (re.compile(r"\b(Chunk ID: )[0-9a-f]{6}\b"), r"\1<id>"),
     (re.compile(r"(?i)\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"), "<uuid>"),
     # Rulers, whose length depends on the text next to them
     (re.compile(r"([=_-])\1{2,}+"), r"\1\1\1"),

@@ -252,6 +252,8 @@ class RunManifest:
     variant: str  #: name of the variant
     variant_digest: str  #: covers agents (with options and versions), model, tools and limits
     agent: str  #: the agents, separated by commas
+    programs: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
+    """What identifies the programs of agents that run in the sandbox, such as version and digest, by agent."""
     repeats: int  #: attempts per task
     config: Mapping[str, Setting]  #: every setting by its dotted name
     tasks: tuple[TaskEntry, ...]  #: the tasks in order

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import attrs
 
@@ -26,9 +27,18 @@ from agentbench_core.errors import (
     did_you_mean,
 )
 from agentbench_core.inputs.suite import Task
-from agentbench_core.plugin.agent import Agent, AgentResult, AttemptContext, SubAgentRequest, TaskFacts
-from agentbench_core.plugin.contracts import Environment, EventLog
-from agentbench_core.plugin.registry import ADVERSARY
+from agentbench_core.plugin.agent import (
+    Agent,
+    AgentResult,
+    AttemptContext,
+    ProgramAgent,
+    ProgramContext,
+    SubAgentRequest,
+    TaskFacts,
+)
+from agentbench_core.plugin.contracts import Environment, EventLog, ProgramSandbox
+from agentbench_core.plugin.llm import NativeExchange
+from agentbench_core.plugin.registry import ADVERSARY, NEEDS_SANDBOX
 from agentbench_core.run.attempt.change import editable_python
 from agentbench_core.run.attempt.preparation import Baseline, hidden_paths
 from agentbench_core.run.metering.ledger import Meter
@@ -42,8 +52,8 @@ from agentbench_core.run.signals import run_in_thread
 from agentbench_core.values.events import Delegation, Warning_
 from agentbench_core.values.failures import Outcome
 from agentbench_core.values.limits import Budget, Deadline
-from agentbench_core.values.messages import Usage
-from agentbench_core.values.record import Label
+from agentbench_core.values.messages import Completion, Request, Usage
+from agentbench_core.values.record import Integrity, Label
 
 GRACE_SEC = 5.0
 """Seconds that an agent has to stop after its deadline before its thread is abandoned."""
@@ -88,6 +98,7 @@ class AgentPhase:
         self._monitor = monitor
         self._stop = StopSignal()
         self._prompts = ""
+        self._labels: dict[str, Label] = {}
         limits = plan.variant.settings.limits
         self._budget = Budget(
             max_steps=plan.limits.max_steps, max_tokens=limits.max_tokens, max_cost_usd=limits.max_cost_usd
@@ -96,6 +107,7 @@ class AgentPhase:
     def run(self, workspace: Path) -> AgentPhaseResult:
         """Run the agent until it ends or is stopped. Afterwards, none of its processes is left in the sandbox."""
         agent: Agent = self._plan.agent.make()
+        is_program = self._plan.agent.can(NEEDS_SANDBOX)
         meter = self._meter()
         with contextlib.ExitStack() as stack:
             toolbox = stack.enter_context(
@@ -107,6 +119,7 @@ class AgentPhase:
                     recording=self._recording,
                     stop=self._stop,
                     monitor=self._monitor,
+                    programs=cast(ProgramAgent, agent).programs if is_program else None,
                 )
             )
             # After the phase, all calls from threads that the agent left behind are refused.
@@ -122,7 +135,7 @@ class AgentPhase:
             llm_calls=meter.calls if meter else 0,
             usage=meter.usage if meter else Usage(cost_usd=0.0),
             prompt_version=self._prompt_version(ended),
-            labels=toolbox.limits_hit.labels("agent"),
+            labels=(*toolbox.limits_hit.labels("agent"), *self._labels.values()),
         )
 
     def _meter(self) -> Meter | None:
@@ -153,7 +166,18 @@ class AgentPhase:
             task_facts=self._task_facts(workspace) if agent.can(ADVERSARY) else None,
         )
         agents = SubAgents(base=base, toolbox=toolbox, meter=meter, log=self._log, deadline=self._deadline)
-        return agents.root_context(agent.name, self._budget)
+        context = agents.root_context(agent.name, self._budget)
+        return attrs.evolve(context, program=self._program(toolbox, meter)) if agent.can(NEEDS_SANDBOX) else context
+
+    def _program(self, toolbox: MeteredToolbox, meter: Meter | None) -> ProgramContext:
+        agent = self._plan.agent.name
+        return ProgramContext(
+            sandbox=cast(ProgramSandbox, toolbox.sandbox),
+            forward=MeteredModel(meter, agent, self._budget).forward if meter else _no_model,
+            observe=partial(toolbox.observe_for, agent, self._budget),
+            save=self._save,
+            label=self._label,
+        )
 
     def _task_facts(self, workspace: Path) -> TaskFacts:
         task = self._plan.task
@@ -162,6 +186,21 @@ class AgentPhase:
             passing_command=task.spec.validation.passing_command,
             hidden=hidden_paths(task),
         )
+
+    def _save(self, name: str, data: bytes) -> None:
+        if not _EVIDENCE.fullmatch(name):
+            raise InputError(
+                f"invalid name of a file of evidence: {name!r}", remedy="Use letters, digits and -_. only."
+            )
+        self._files.write(f"agent/{name}", data)
+
+    def _label(self, name: str, evidence: str) -> None:
+        if not _ROLE.fullmatch(name):
+            raise InputError(f"{name!r} is not a valid label: expected a short lowercase name")
+        if name in _OWN_LABELS:
+            raise InputError(f"agents cannot add the label {name!r}, which the harness adds itself")
+        if len(self._labels) < _MOST_LABELS:
+            self._labels.setdefault(name, Label(name=name, evidence=evidence))
 
     def _report_prompt_version(self, version: str) -> None:
         self._prompts = str(version)
@@ -226,6 +265,10 @@ _OUTCOMES: dict[type[BaseException], Outcome] = {
 """The outcome of each error that stops an agent from outside. The agent's own exceptions do not count."""
 
 
+def _no_model(request: Request, native: NativeExchange) -> Completion:
+    raise InputError("this agent has no model", remedy="Register it with the capability needs_llm.")
+
+
 def _safe_text(how: Callable[[object], str], value: object) -> str:
     """An agent's object as text, even if the conversion fails."""
     try:
@@ -250,6 +293,10 @@ def instruction(task: Task, failure_output: str) -> str:
         failure_output = f"{failure_output[:half]}\n[...]\n{failure_output[-half:]}"
     return f"{shown.strip()}\n\nThe command `{command}` prints:\n\n{failure_output.strip()}\n"
 
+
+_EVIDENCE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
+_OWN_LABELS = {*(level.value for level in Integrity), "oracle", ADVERSARY, "flaky", "odd_files"}
+_MOST_LABELS = 20
 
 _MOST = 1000
 """Maximum delegations of one attempt, needed because delegating alone uses no budget."""

@@ -52,6 +52,7 @@ def make_manifest(
         variant=variant.name,
         variant_digest=variant.digest,
         agent=variant.agent_names,
+        programs=variant.programs,
         presets=presets,
         repeats=repeats,
         config=variant.settings_with_origins,
@@ -143,6 +144,7 @@ def blocking_changes(before: RunManifest, now: RunManifest, used: Collection[str
     results += _differences("setting", *(_settings(manifest, _EXECUTION_SETTINGS) for manifest in (before, now)))
     results += _differences("model", *({name: getattr(m.model, name, None) for name in _WINDOW} for m in (before, now)))
     results += _differences("task", *({task.id: task.digest[:19] for task in m.tasks} for m in (before, now)))
+    results += _differences("program", *(_programs(manifest) for manifest in (before, now)))
     if not results and before.variant_digest != now.variant_digest:
         results.append(f"variant {now.variant}: {before.variant_digest} -> {now.variant_digest}")
     return tuple(results)
@@ -165,6 +167,7 @@ def differences(before: RunManifest, now: RunManifest, used: Collection[str]) ->
     result += _differences("setting", *(_settings(manifest, _PLACES) for manifest in (before, now)))
     result += _differences("model", *(_model(manifest) for manifest in (before, now)))
     result += _differences("task", *(_tasks(manifest) for manifest in (before, now)))
+    result += _differences("program", *(_programs(manifest) for manifest in (before, now)))
     result += _differences("platform", before.platform, now.platform)
     if not result and before.variant_digest != now.variant_digest:
         result.append(f"variant {now.variant}: {before.variant_digest} -> {now.variant_digest}")
@@ -206,6 +209,12 @@ def in_words(like: ReproducedRun) -> str:
 
 def _plugins(manifest: RunManifest) -> Mapping[str, str]:
     return {plugin.name: f"{plugin.distribution} {plugin.version}" for plugin in manifest.plugins}
+
+
+def _programs(manifest: RunManifest) -> Mapping[str, str]:
+    return {
+        agent: " ".join(value for _, value in sorted(identity.items())) for agent, identity in manifest.programs.items()
+    }
 
 
 def _settings(manifest: RunManifest, without: Sequence[str]) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ import attrs
 
 from agentbench_core.errors import Interrupted, LLMError
 from agentbench_core.run.metering.models import RunBudgetExceededError, RunModel
+from agentbench_core.run.metering.native import RecordedExchange
 from agentbench_core.run.metering.tools import StopSignal
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import AttemptEvents, Evidence
@@ -111,7 +112,14 @@ class Call:
     """Implements ``LLMCall``: each exchange is reserved in the budgets, recorded, and settled once."""
 
     def __init__(
-        self, meter: Meter, agent: str, budget: Budget, request: Request, most_tokens: int, deadline: Deadline
+        self,
+        meter: Meter,
+        agent: str,
+        budget: Budget,
+        request: Request,
+        most_tokens: int,
+        deadline: Deadline,
+        native: RecordedExchange | None = None,
     ) -> None:
         self._meter = meter
         self._budget = budget
@@ -121,6 +129,7 @@ class Call:
         self._lock = threading.RLock()
         self.agent = agent
         self.deadline = deadline
+        self.native = native
         self.refusal: BaseException | None = None
         """The last exception raised by :meth:`start_exchange`."""
         self.number = 0
@@ -222,6 +231,8 @@ class Call:
         with self._lock:
             try:
                 self.number = self.number or self._meter.begin(self)
+                if self.native:
+                    self.native.call = self.number
                 self.exchange += 1
                 self._under_way = True
                 entry = LLMRequest(

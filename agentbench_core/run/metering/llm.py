@@ -10,7 +10,9 @@ import attrs
 
 from agentbench_core.errors import AttemptStop, BudgetExceeded, DeadlineExceeded, InputError, LLMError
 from agentbench_core.evidence import layout
+from agentbench_core.plugin.llm import NativeExchange
 from agentbench_core.run.metering.ledger import Call, Meter
+from agentbench_core.run.metering.native import RecordedExchange
 from agentbench_core.values.events import LLMResponse
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import Completion, ConversationEntry, Message, ModelFacts, Request, ToolSpec, Usage
@@ -39,6 +41,13 @@ class MeteredModel:
 
     def complete(self, request: Request, deadline: Deadline | None = None) -> Completion:
         """Complete one request within ``deadline`` and the attempt's deadline; see the contract."""
+        return self._within(request, deadline, None)
+
+    def forward(self, request: Request, native: NativeExchange) -> Completion:
+        """Forward a request of a program's own client; see ``ProgramContext``."""
+        return self._within(request, None, native)
+
+    def _within(self, request: Request, deadline: Deadline | None, native: NativeExchange | None) -> Completion:
         meter = self._meter
         if isinstance(meter.stop.error, (AttemptStop, LLMError)):
             raise meter.stop.error  # raised again if the agent caught it
@@ -46,7 +55,7 @@ class MeteredModel:
             meter.deadline.check()
             self._budget.check_spend()
             within = meter.deadline.within(math.inf if deadline is None else deadline.remaining())
-            return self._complete(self._filled(request), within)
+            return self._complete(self._filled(request), within, native)
         except (AttemptStop, LLMError) as error:
             self._note(error)
             raise
@@ -73,15 +82,19 @@ class MeteredModel:
             top_p=model.top_p if request.top_p is None else request.top_p,
         )
 
-    def _complete(self, request: Request, deadline: Deadline) -> Completion:
+    def _complete(self, request: Request, deadline: Deadline, native: NativeExchange | None) -> Completion:
         meter = self._meter
-        call = Call(meter, self._agent, self._budget, request, self._most_tokens(request), deadline)
+        recorded = RecordedExchange(native, meter.files) if native else None
+        call = Call(meter, self._agent, self._budget, request, self._most_tokens(request), deadline, recorded)
         try:
             call.start_exchange()
             started = time.monotonic()
             completion = self._ask(request, call)
             seconds = round(time.monotonic() - started, 6)
             completion = call.answered(completion)
+            if recorded:
+                recorded.close()
+                completion = attrs.evolve(completion, native=recorded.file)
         except BaseException as error:
             call.abandon(f"{type(error).__name__}: {error}")
             raise

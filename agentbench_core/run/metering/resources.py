@@ -8,10 +8,11 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import attrs
 
-from agentbench_core.plugin.contracts import Environment, Sandbox
+from agentbench_core.plugin.contracts import Endpoint, Environment, ProgramSandbox, Sandbox
 from agentbench_core.schema import option
 from agentbench_core.values.execution import Command, ExecResult, ResourceUsage
 from agentbench_core.values.limits import Deadline
@@ -223,6 +224,15 @@ class CountingSandbox:
     def write_file(self, path: str, data: bytes) -> None:
         """See the contract."""
         self.inner.write_file(path, data)
+
+    @property
+    def programs(self) -> Mapping[str, str]:
+        """See the contract of ``ProgramSandbox``."""
+        return cast(ProgramSandbox, self.inner).programs
+
+    def listen(self) -> Endpoint:
+        """See the contract of ``ProgramSandbox``."""
+        return cast(ProgramSandbox, self.inner).listen()
 
     def close(self) -> None:
         """See the contract."""

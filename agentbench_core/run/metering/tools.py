@@ -9,7 +9,9 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import attrs
 
@@ -25,7 +27,15 @@ from agentbench_core.errors import (
 )
 from agentbench_core.evidence import layout
 from agentbench_core.inputs.suite import editable_paths
-from agentbench_core.plugin.contracts import Environment, EventLog, Sandbox, Tool, ToolContext, Workspace
+from agentbench_core.plugin.contracts import (
+    Environment,
+    EventLog,
+    ProgramEnvironment,
+    Sandbox,
+    Tool,
+    ToolContext,
+    Workspace,
+)
 from agentbench_core.run.metering.resources import CountingSandbox, LimitCounter, PhaseMonitor
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import Evidence, Recording
@@ -84,7 +94,20 @@ class MeteredToolbox:
             with self._lock:
                 self._inside -= 1
 
-    def _call(self, agent: str, budget: Budget, names: Collection[str], call: ToolCall) -> ToolResult:
+    def observe_for(self, agent: str, budget: Budget, call: ToolCall) -> Callable[[ToolResult], None]:
+        """Record a call that the agent makes with a tool of its own; see ``ProgramContext``."""
+        step = self._begin(agent, budget, call)
+        started = time.monotonic()
+        ended = threading.Lock()
+
+        def finish(result: ToolResult) -> None:
+            if ended.acquire(blocking=False):  # once
+                self._record(step, call, _checked(result, call.tool), round(time.monotonic() - started, 6))
+
+        return finish
+
+    def _begin(self, agent: str, budget: Budget, call: ToolCall) -> int:
+        """Charge the budget for a call, and record its start. Returns the number of the step."""
         try:
             self.deadline.check()
             step = budget.spend_step()
@@ -95,6 +118,18 @@ class MeteredToolbox:
                 self.stop.set(error)
             raise
         self.log.emit(ToolCallStarted(step=step, agent=agent, tool=call.tool))
+        return step
+
+    def _record(self, step: int, call: ToolCall, result: ToolResult, seconds: float) -> None:
+        self.files.append_json(layout.TOOL_CALLS, ToolCallRecord(step=step, call=call, result=result))
+        self.log.emit(
+            ToolCallFinished(
+                step=step, tool=call.tool, ok=result.ok, error_type=result.error_type, duration_sec=seconds
+            )
+        )
+
+    def _call(self, agent: str, budget: Budget, names: Collection[str], call: ToolCall) -> ToolResult:
+        step = self._begin(agent, budget, call)
         started = time.monotonic()
         stopped: AgentBenchError | None = None
         result = ToolResult.failure("stopped", "the call was stopped from outside")
@@ -105,11 +140,7 @@ class MeteredToolbox:
                 self.deadline.check()
         except (AttemptStop, SandboxError) as error:
             stopped = error
-        took = round(time.monotonic() - started, 6)
-        self.files.append_json(layout.TOOL_CALLS, ToolCallRecord(step=step, call=call, result=result))
-        self.log.emit(
-            ToolCallFinished(step=step, tool=call.tool, ok=result.ok, error_type=result.error_type, duration_sec=took)
-        )
+        self._record(step, call, result, round(time.monotonic() - started, 6))
         if stopped:
             self.stop.set(stopped)
             raise stopped
@@ -185,8 +216,12 @@ def open_toolbox(
     recording: Recording,
     stop: StopSignal,
     monitor: PhaseMonitor | None = None,
+    programs: Mapping[str, Path] | None = None,
 ) -> Iterator[MeteredToolbox]:
-    """The tools that the task allows, in their own sandbox; no process is left afterwards."""
+    """The tools that the task allows, in their own sandbox; no process is left afterwards.
+
+    ``programs``: directories to mount for an agent that is a program; ``None`` for other agents.
+    """
     task = plan.task.spec
     tools = {tool.name: tool.make() for tool in plan.variant.tools}
     if not task.agent.allow_file_write:
@@ -205,7 +240,10 @@ def open_toolbox(
             limits_hit=LimitCounter(monitor),
         )
         stack.callback(lambda: None if toolbox.busy else tree.close())  # see MeteredToolbox.busy
-        sandbox = environment.start(
+        start = environment.start
+        if programs is not None:
+            start = partial(cast(ProgramEnvironment, environment).start_with_programs, programs=programs)
+        sandbox = start(
             workspace,
             read_only=not task.agent.allow_file_write,
             network=task.environment.network_policy == "always",

@@ -61,6 +61,12 @@ class RecordedEvidence:
         """Record one line."""
         self.lines.setdefault(name, []).append(value)
 
+    def append(self, name: str, data: bytes) -> None:
+        """Record lines of a file."""
+        before = self.files.get(name, b"")
+        assert isinstance(before, bytes)
+        self.files[name] = before + data
+
     def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool) -> None:
         """Record both streams of a phase."""
         self.lines.setdefault(phase, []).append((stdout, stderr))
