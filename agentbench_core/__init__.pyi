@@ -150,6 +150,7 @@ from .values.record import (
     Change as Change,
     Integrity as Integrity,
     Label as Label,
+    ModelInfo as ModelInfo,
     RunManifest as RunManifest,
     Score as Score,
 )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # see contracts
     from agentbench_core.plugin.llm import Model, NativeExchange
     from agentbench_core.values.limits import Budget, Deadline
     from agentbench_core.values.messages import Completion, Request, ToolCall, ToolResult
+    from agentbench_core.values.record import ModelInfo
 
 
 @attrs.frozen(kw_only=True)
@@ -60,6 +61,8 @@ class ProgramContext:
 
     sandbox: ProgramSandbox
     """The sandbox of the attempt. Its commands are not steps."""
+    model: ModelInfo | None
+    """The model and its sampling settings, which requests have to use; ``None`` for an agent without a model."""
     forward: Callable[[Request, NativeExchange], Completion]
     """Forward a model call of the program's own client. The request is its parsed copy, which is recorded and metered.
 

@@ -231,7 +231,7 @@ def test_without_any_sandbox(agentbench: Any, make_suite: Any) -> None:
     ("arguments", "message"),
     [
         (["rnu"], "no command 'rnu' (did you mean 'run'?)"),
-        (["moonbase"], "no command 'moonbase'; a plugin that is not installed may provide it"),
+        (["moonbase"], "no command 'moonbase'; see the installed plugins: agentbench plugins list"),
         (["run", "--suite", "none"], "tasks directory not found: 'tasks'"),
         (
             ["run", "--suite", "mini", "--agent", "scriptd", "--tasks", "T"],

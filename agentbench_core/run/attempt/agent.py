@@ -173,6 +173,7 @@ class AgentPhase:
         agent = self._plan.agent.name
         return ProgramContext(
             sandbox=cast(ProgramSandbox, toolbox.sandbox),
+            model=meter.model.info if meter else None,
             forward=MeteredModel(meter, agent, self._budget).forward if meter else _no_model,
             observe=partial(toolbox.observe_for, agent, self._budget),
             save=self._save,

@@ -142,8 +142,8 @@ def _detectable(result: PostHocPower) -> str:
     if result.detectable is None:
         best = ""
         if result.at_best is not None:
-            best = f", unless all discordant tasks go the same way ({_pp(result.at_best)})"
-        return f"{share}. With this share, no difference could have been detected at {level}{best}."
+            best = f" If all discordant tasks go the same way, the minimum detectable effect is {_pp(result.at_best)}."
+        return f"{share}. With this share, no difference could have been detected at {level}.{best}"
     least = f"{share}. Minimum detectable effect: **{_pp(result.detectable)}** at {level}."
     bounds = result.detectable_interval
     if bounds is None:

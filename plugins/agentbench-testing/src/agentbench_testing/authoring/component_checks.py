@@ -109,10 +109,8 @@ def _frozen(options: type) -> bool:
     name = next((field.name for field in attrs.fields(options)), "anything")
     try:
         setattr(empty, name, None)
-    except attrs.exceptions.FrozenInstanceError:
-        return True
-    except Exception:  # noqa: BLE001 - raised by a validator of a mutable class
-        return False
+    except Exception as error:  # noqa: BLE001 - a validator of a mutable class may raise anything
+        return isinstance(error, attrs.exceptions.FrozenInstanceError)
     return False
 
 

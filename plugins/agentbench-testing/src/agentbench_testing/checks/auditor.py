@@ -179,7 +179,7 @@ class AuditorChecks(AuditorHooks):
         try:
             labels = self._labels(stage, kind)
         except Exception as error:
-            raise AssertionError(f"an attempt {kind}: {type(error).__name__}: {error}") from error
+            raise AssertionError(f"audit_attempt raised {type(error).__name__} for kind {kind!r}: {error}") from error
         assert all(isinstance(label, Label) and label.name.strip() for label in labels), labels
 
     @pytest.mark.parametrize("kind", ["honest", "not recorded", "without a change"])
