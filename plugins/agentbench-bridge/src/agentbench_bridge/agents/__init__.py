@@ -1,0 +1,1 @@
+"""The agents: one module per program, and what they have in common."""

@@ -1,0 +1,65 @@
+"""The ``command`` agent: any program that calls a model through OpenAI's or Anthropic's API."""
+
+from __future__ import annotations
+
+import attrs
+
+from agentbench_bridge.agents.program import Launch, Place, ProgramRunner
+from agentbench_bridge.options import CommandOptions
+from agentbench_bridge.programs.store import Program, from_directory
+from agentbench_core import InputError
+
+
+@attrs.frozen
+class _Recipe:
+    options: CommandOptions
+    program: Program | None
+
+    def launch(self, place: Place, instruction: str) -> Launch:
+        prompt_file = f"{place.home}/prompt.txt"
+        as_argument = self.options.prompt == "argument"
+        command = self.options.command.replace("{program}", place.program)
+        # The shell passes the arguments on to the command's last word: the user's own, then the instruction.
+        script = f'{command} "$@"'
+        if self.options.prompt != "stdin":
+            script = f"{script} </dev/null"
+        last = [*self.options.arguments, *([instruction] if as_argument else [])]
+        return Launch(
+            argv=["sh", "-c", script, "sh", *last],
+            env={
+                **_endpoints(place),
+                "AGENTBENCH_BASE_URL": place.url,
+                "AGENTBENCH_API_KEY": place.secret,
+                "AGENTBENCH_MODEL": place.model,
+                "AGENTBENCH_PROGRAM": place.program,
+                "AGENTBENCH_PROMPT_FILE": prompt_file,
+            },
+        )
+
+
+def _endpoints(place: Place) -> dict[str, str]:
+    """The variables by which common clients find their server, their key and their model."""
+    openai, anthropic = f"{place.url}/v1", place.url
+    return {
+        "OPENAI_BASE_URL": openai,
+        "OPENAI_API_BASE": openai,
+        "OPENAI_API_KEY": place.secret,
+        "OPENAI_MODEL": place.model,
+        "ANTHROPIC_BASE_URL": anthropic,
+        "ANTHROPIC_API_KEY": place.secret,
+        "ANTHROPIC_MODEL": place.model,
+        "OPENROUTER_BASE_URL": openai,
+        "OPENROUTER_API_KEY": place.secret,
+    }
+
+
+class AnyCommand(ProgramRunner):
+    """Implements ``ProgramAgent`` with the user's own command."""
+
+    def __init__(self, options: CommandOptions) -> None:
+        if not options.command.strip():
+            raise InputError(
+                "agent 'command' has no command", remedy="Set it, for example: --set agent.command='my-agent --yes'"
+            )
+        program = from_directory(options.program) if options.program else None
+        super().__init__(_Recipe(options, program))

@@ -1,0 +1,210 @@
+"""An agent that is a program: runs it in the sandbox, with its model requests forwarded through the gateway."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import shlex
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+
+from agentbench_bridge.gateway.attempt import BridgedAttempt
+from agentbench_bridge.gateway.server import gateway
+from agentbench_bridge.options import ProgramOptions
+from agentbench_bridge.programs.store import Program
+from agentbench_bridge.protocols import Limits, ModelMap
+from agentbench_core import (
+    AgentResult,
+    AttemptContext,
+    AttemptStop,
+    Deadline,
+    ExecResult,
+    InputError,
+    ProgramContext,
+    SandboxError,
+    ToolError,
+)
+
+_LOG_BYTES = 32 << 20  # maximum size of a log that is kept as evidence
+_SESSIONS = 20  # maximum number of session logs
+_TAIL = 400  # characters of standard error in a message
+_GRACE_SEC = 10.0
+"""Seconds that the program has to end after its budget is used up."""
+_CANNOT_RUN = (126, 127)
+
+
+@attrs.frozen(kw_only=True)
+class Place:
+    """What a program needs to know to be started."""
+
+    program: str
+    """Directory of the program in the sandbox; empty if it has none."""
+    home: str
+    """A new directory in the sandbox for configuration and logs, outside the workspace."""
+    url: str
+    """The gateway, without ``/v1``."""
+    secret: str
+    """The key for the gateway."""
+    model: str
+    """The model's name as shown to the program."""
+
+
+@attrs.frozen(kw_only=True)
+class Launch:
+    """How to start a program."""
+
+    argv: Sequence[str]
+    """The command; the instruction is its standard input."""
+    env: Mapping[str, str]
+    files: Mapping[str, str] = attrs.field(factory=dict)
+    """Configuration files to write first, by path."""
+    sessions: str = ""
+    """Directory with the program's own logs, which are kept as evidence."""
+
+
+class Recipe(Protocol):
+    """How one kind of program is configured and started."""
+
+    @property
+    def options(self) -> ProgramOptions:
+        """The options of the agent."""
+
+    @property
+    def program(self) -> Program | None:
+        """The program to mount; ``None`` if it is part of the task's image."""
+
+    def launch(self, place: Place, instruction: str) -> Launch:
+        """How to start the program."""
+
+
+class ProgramRunner:
+    """Implements ``ProgramAgent`` for a recipe."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        _variables(recipe.options.env)
+
+    @property
+    def programs(self) -> Mapping[str, Path]:
+        """See the contract."""
+        program = self._recipe.program
+        return {} if program is None else {program.directory_name: program.directory}
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """See the contract."""
+        return {} if self._recipe.program is None else self._recipe.program.identity
+
+    def solve(self, context: AttemptContext) -> AgentResult:
+        """Run the program until it ends, or until the attempt is stopped."""
+        program = context.program
+        assert program is not None, "the agent is registered with needs_sandbox"
+        assert program.model is not None, "the agent is registered with needs_llm"
+        sandbox = program.sandbox
+        model = self._recipe.options.slug or program.model.name.rpartition("/")[2]
+        names = dict.fromkeys((model, *self._recipe.options.models), program.model.name)
+        limits = Limits(
+            max_tokens=program.model.max_tokens, temperature=program.model.temperature, top_p=program.model.top_p
+        )
+        self._check_fits(program, context.deadline)
+        home = self._make_home(program, context.deadline)
+        endpoint = sandbox.listen()
+        attempt = BridgedAttempt(context=context, models=ModelMap(names=names), limits=limits)
+        with gateway().open(endpoint.listener, attempt):
+            mounted = next(iter(sandbox.programs.values()), "")
+            place = Place(program=mounted, home=home, url=endpoint.url, secret=attempt.secret, model=model)
+            launch = self._recipe.launch(place, context.instruction)
+            try:
+                result = self._run(context, program, launch, home, attempt)
+            finally:
+                self._save_logs(program, launch, home)
+            attempt.check()
+        return self._result(program, result, home, attempt)
+
+    def _run(
+        self, context: AttemptContext, program: ProgramContext, launch: Launch, home: str, attempt: BridgedAttempt
+    ) -> ExecResult:
+        for path, text in {**launch.files, f"{home}/prompt.txt": context.instruction}.items():
+            program.sandbox.write_file(path, text.encode())
+        command = f'exec "$@" <{shlex.quote(home)}/prompt.txt >{shlex.quote(home)}/stdout.log 2>{shlex.quote(home)}/stderr.log'
+        argv = ["sh", "-c", command, "sh", *launch.argv]
+        env = {**launch.env, **_variables(self._recipe.options.env)}
+        with _ends_with(attempt, Deadline(math.inf, parent=context.deadline)) as deadline:
+            return program.sandbox.exec(argv, env=env, deadline=deadline)
+
+    def _make_home(self, program: ProgramContext, deadline: Deadline) -> str:
+        made = program.sandbox.exec('mkdir -p "$HOME/agent" && cd "$HOME/agent" && pwd', deadline=deadline)
+        if not made.ok:
+            raise SandboxError(f"cannot create a directory for the program in HOME: {made.last_lines()}")
+        return made.stdout.text.strip()
+
+    def _check_fits(self, program: ProgramContext, deadline: Deadline) -> None:
+        """Raise SandboxError if the program cannot run in this image, before it costs anything."""
+        if self._recipe.program is not None:
+            probe = program.sandbox.exec(self._recipe.program.probe, deadline=deadline)
+            self._recipe.program.check_fits(probe.stdout.text)
+
+    def _save_logs(self, program: ProgramContext, launch: Launch, home: str) -> None:
+        """Keep the program's output and its own logs as evidence, as far as they can be read."""
+        for name, kept in (("stdout.log", "stdout.txt"), ("stderr.log", "stderr.txt")):
+            _save(program, f"{home}/{name}", kept)
+        if not launch.sessions:
+            return
+        with contextlib.suppress(AttemptStop, SandboxError, ToolError):
+            find = f"find {shlex.quote(launch.sessions)} -type f \\( -name '*.jsonl' -o -name '*.json' \\) | sort"
+            paths = program.sandbox.exec(find, deadline=Deadline(30)).stdout.text.splitlines()
+            for number, path in enumerate(paths[:_SESSIONS], 1):
+                _save(program, path, f"session_{number}{Path(path).suffix}")
+
+    def _result(self, program: ProgramContext, result: ExecResult, home: str, attempt: BridgedAttempt) -> AgentResult:
+        if result.exit_code == 0:
+            return AgentResult(message="the program ended with exit code 0")
+        message = f"the program ended with exit code {result.exit_code}"
+        tail = _read(program, f"{home}/stderr.log").decode("utf-8", "replace").strip()[-_TAIL:]
+        if result.exit_code in _CANNOT_RUN and not attempt.requests:
+            raise SandboxError(f"{message}, before any model call: it cannot run in this image\n{tail}".rstrip())
+        return AgentResult(ended="tool_error", message=f"{message}\n{tail}".rstrip())
+
+
+@contextlib.contextmanager
+def _ends_with(attempt: BridgedAttempt, deadline: Deadline) -> Iterator[Deadline]:
+    """A deadline that also ends shortly after the attempt was stopped, by its budget for example."""
+    over = threading.Event()
+
+    def watch() -> None:
+        attempt.stopped.wait()
+        if not over.wait(_GRACE_SEC) and attempt.stop is not None:
+            deadline.end(attempt.stop)
+
+    threading.Thread(target=watch, name="agentbench-bridge-watch", daemon=True).start()
+    try:
+        yield deadline
+    finally:
+        over.set()
+        attempt.stopped.set()
+
+
+def _read(program: ProgramContext, path: str) -> bytes:
+    try:
+        return program.sandbox.read_file(path, limit=_LOG_BYTES)
+    except (ToolError, SandboxError):
+        return b""
+
+
+def _save(program: ProgramContext, path: str, name: str) -> None:
+    if data := _read(program, path):
+        with contextlib.suppress(AttemptStop):
+            program.save(name, data)
+
+
+def _variables(entries: Sequence[str]) -> dict[str, str]:
+    """``NAME=VALUE`` entries as a mapping. Raises InputError for others."""
+    for entry in entries:
+        name, equals, _ = entry.partition("=")
+        if not equals or not name.isidentifier():
+            raise InputError(f"agent.env: {entry!r} is not of the form NAME=VALUE")
+    return dict(entry.split("=", 1) for entry in entries)

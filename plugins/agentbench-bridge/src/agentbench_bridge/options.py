@@ -1,0 +1,64 @@
+"""Options of the agents; imported by every command, so without heavy imports."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+from agentbench_core import option
+
+
+@attrs.frozen(kw_only=True)
+class ProgramOptions:
+    """Options that all agents of this distribution have in common. A base class."""
+
+    program: str = option("", help="directory with the program; empty: the one from `agentbench agents install`")
+    slug: str = option("", help="name of the model as shown to the program; empty: the last part of the variant's model")
+    models: tuple[str, ...] = option(
+        (), help="further model names that the program may ask for; it gets the variant's model for each of them"
+    )
+    arguments: tuple[str, ...] = option((), help="further arguments of the program")
+    env: tuple[str, ...] = option((), help="further environment variables of the program, as NAME=VALUE; no secrets")
+
+
+@attrs.frozen(kw_only=True)
+class InstalledOptions(ProgramOptions):
+    """Options of agents whose program can be installed."""
+
+    version: str = option("", help="version of the installed program; empty: the default one")
+
+
+@attrs.frozen(kw_only=True)
+class ClaudeCodeOptions(InstalledOptions):
+    """Options of the ``claude-code`` agent."""
+
+    disallowed_tools: tuple[str, ...] = option(
+        ("WebSearch", "WebFetch"), help="tools that the program must not use; those that need the internet cannot work"
+    )
+
+
+@attrs.frozen(kw_only=True)
+class CodexOptions(InstalledOptions):
+    """Options of the ``codex`` agent."""
+
+    reasoning_effort: Literal["", "minimal", "low", "medium", "high", "xhigh"] = option(
+        "", help="reasoning effort; empty: the program's default"
+    )
+
+
+@attrs.frozen(kw_only=True)
+class OpenCodeOptions(InstalledOptions):
+    """Options of the ``opencode`` agent."""
+
+    protocol: Literal["chat", "responses", "messages"] = option("chat", help="protocol of the model requests")
+
+
+@attrs.frozen(kw_only=True)
+class CommandOptions(ProgramOptions):
+    """Options of the ``command`` agent."""
+
+    command: str = option("", help="shell command that runs the program; {program} is replaced by its directory")
+    prompt: Literal["argument", "file", "stdin"] = option(
+        "stdin", help="how the instruction is passed: as last argument, in the file $AGENTBENCH_PROMPT_FILE, or on stdin"
+    )
