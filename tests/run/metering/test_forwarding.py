@@ -32,7 +32,7 @@ FORWARDING = '''
             assert native.body == b'{"n": 1}' and native.path == "responses" and native.protocol == "responses"
             native.started(200, {"content-type": "text/event-stream"})
             native.received(b"data: hel")
-            native.received(b"lo s3cret-value-of-this-user\\\\n\\\\ndata: end")
+            native.received(b"lo s3cret-value-of-this-user\\n\\ndata: end")
             if self.how == "breaks":
                 raise LLMError("the stream broke")
             return native.completed()
@@ -81,7 +81,7 @@ FORWARDING = '''
             program.save("session.jsonl", repr(exchange.seen).encode())
             program.label(self.options.label, "a reason")
             path = program.sandbox.programs["thing-1"]
-            assert program.sandbox.exec(["sh", path + "/start"], deadline=context.deadline).stdout.text == "started\\\\n"
+            assert program.sandbox.exec(["sh", path + "/start"], deadline=context.deadline).stdout.text == "started\\n"
             try:
                 program.save("../up", b"")
             except InputError:
@@ -131,7 +131,6 @@ def test_a_forwarded_call_is_metered_and_recorded_like_any_other(agentbench: Any
     done = agentbench(*RUN, "--llm", "pipe")
     assert done.code == 0, done.err
     run = only_run()
-    attempt = run / "tasks/mini-task"
     attempt = next((run / "tasks").iterdir())
     line = record(run)
     assert (line["outcome"], line["result"]["passed"]) == ("completed", True)
@@ -192,7 +191,7 @@ def test_steps_and_tokens_are_limited(agentbench: Any) -> None:
     assert (record(only_run("steps"))["outcome"], record(only_run("steps"))["usage"]["steps"]) == ("out_of_steps", 2)
     agentbench(*RUN, "--llm", "pipe", "--set", "agent.calls=3", "--set", "limits.max_tokens=250", "--out", "tokens")
     line = record(only_run("tokens"))
-    assert (line["outcome"], line["usage"]["llm_calls"]) == ("out_of_budget", 3)
+    assert (line["outcome"], line["usage"]["llm_calls"]) == ("out_of_budget", 2)
 
 
 def test_what_does_not_fit_is_refused_before_the_run(agentbench: Any) -> None:
