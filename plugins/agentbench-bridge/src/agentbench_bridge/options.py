@@ -58,6 +58,9 @@ class OpenCodeOptions(InstalledOptions):
 class CommandOptions(ProgramOptions):
     """Options of the ``command`` agent."""
 
+    installed: str = option(
+        "", help="installed program, as NAME or NAME@VERSION, such as mini-swe-agent; instead of a directory"
+    )
     command: str = option("", help="shell command that runs the program; {program} is replaced by its directory")
     prompt: Literal["argument", "file", "stdin"] = option(
         "stdin", help="how the instruction is passed: as last argument, in the file $AGENTBENCH_PROMPT_FILE, or on stdin"

@@ -6,14 +6,13 @@ import contextlib
 import math
 import shlex
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import attrs
 
-from agentbench_bridge.gateway.attempt import BridgedAttempt
-from agentbench_bridge.gateway.server import gateway
+from agentbench_bridge.gateway import SHARED, BridgedAttempt
 from agentbench_bridge.options import ProgramOptions
 from agentbench_bridge.programs.store import Program
 from agentbench_bridge.protocols import Limits, ModelMap
@@ -24,6 +23,7 @@ from agentbench_core import (
     Deadline,
     ExecResult,
     InputError,
+    Interrupted,
     ProgramContext,
     SandboxError,
     ToolError,
@@ -34,6 +34,8 @@ _SESSIONS = 20  # maximum number of session logs
 _TAIL = 400  # characters of standard error in a message
 _GRACE_SEC = 10.0
 """Seconds that the program has to end after its budget is used up."""
+_LOOK_EVERY_SEC = 0.2
+_CLEANUP_SEC = 30.0
 _CANNOT_RUN = (126, 127)
 
 
@@ -112,9 +114,12 @@ class ProgramRunner:
         )
         self._check_fits(program, context.deadline)
         home = self._make_home(program, context.deadline)
+        leftovers = _own_directories(program)
         endpoint = sandbox.listen()
-        attempt = BridgedAttempt(context=context, models=ModelMap(names=names), limits=limits)
-        with gateway().open(endpoint.listener, attempt):
+        attempt = BridgedAttempt(
+            context=context, models=ModelMap(names=names), limits=limits, presented=tuple(names)
+        )
+        with SHARED.open(endpoint.listener, attempt):
             mounted = next(iter(sandbox.programs.values()), "")
             place = Place(program=mounted, home=home, url=endpoint.url, secret=attempt.secret, model=model)
             launch = self._recipe.launch(place, context.instruction)
@@ -122,7 +127,9 @@ class ProgramRunner:
                 result = self._run(context, program, launch, home, attempt)
             finally:
                 self._save_logs(program, launch, home)
-            attempt.check()
+                _remove(program, set(_own_directories(program)) - set(leftovers))
+        if attempt.stopped is not None:
+            raise attempt.stopped
         return self._result(program, result, home, attempt)
 
     def _run(
@@ -156,7 +163,7 @@ class ProgramRunner:
             return
         with contextlib.suppress(AttemptStop, SandboxError, ToolError):
             find = f"find {shlex.quote(launch.sessions)} -type f \\( -name '*.jsonl' -o -name '*.json' \\) | sort"
-            paths = program.sandbox.exec(find, deadline=Deadline(30)).stdout.text.splitlines()
+            paths = program.sandbox.exec(find, deadline=Deadline(_CLEANUP_SEC)).stdout.text.splitlines()
             for number, path in enumerate(paths[:_SESSIONS], 1):
                 _save(program, path, f"session_{number}{Path(path).suffix}")
 
@@ -176,16 +183,34 @@ def _ends_with(attempt: BridgedAttempt, deadline: Deadline) -> Iterator[Deadline
     over = threading.Event()
 
     def watch() -> None:
-        attempt.stopped.wait()
-        if not over.wait(_GRACE_SEC) and attempt.stop is not None:
-            deadline.end(attempt.stop)
+        while attempt.stopped is None:
+            if over.wait(_LOOK_EVERY_SEC):
+                return
+        if not over.wait(_GRACE_SEC):
+            stopped = attempt.stopped
+            deadline.end(stopped if isinstance(stopped, AttemptStop) else Interrupted(stopped.message))
 
     threading.Thread(target=watch, name="agentbench-bridge-watch", daemon=True).start()
     try:
         yield deadline
     finally:
         over.set()
-        attempt.stopped.set()
+
+
+_OWN = (".claude", ".codex", ".opencode")
+"""Directories in which programs keep settings of their own; in the workspace, they are not part of the change."""
+
+
+def _own_directories(program: ProgramContext) -> Sequence[str]:
+    """Which of these directories exist in the workspace; those of the repository itself are left alone."""
+    listed = program.sandbox.exec(["ls", "-d", *_OWN], deadline=Deadline(_CLEANUP_SEC))
+    return [name for name in listed.stdout.text.split() if name in _OWN]
+
+
+def _remove(program: ProgramContext, directories: Collection[str]) -> None:
+    if directories:
+        with contextlib.suppress(SandboxError):
+            program.sandbox.exec(["rm", "-rf", "--", *sorted(directories)], deadline=Deadline(_CLEANUP_SEC))
 
 
 def _read(program: ProgramContext, path: str) -> bytes:
