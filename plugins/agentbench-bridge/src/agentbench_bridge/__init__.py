@@ -1,0 +1,1 @@
+"""Coding agents that are programs: their model requests are forwarded by a gateway on the host."""

@@ -1,0 +1,260 @@
+"""Allow lists for JSON: checks that are combined into the shape of what may be forwarded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from agentbench_bridge.protocols.admission import RefusedError
+
+_MOST_REASONS = 10
+"""Maximum number of reasons that are reported."""
+
+
+@attrs.define
+class Review:
+    """The findings about one request."""
+
+    reasons: list[str] = attrs.field(factory=list)
+    stripped: list[str] = attrs.field(factory=list)
+    hosted_tool: bool = False
+
+    def refuse(self, reason: str, *, hosted: bool = False) -> None:
+        """Record why the request is refused; ``hosted``: it would make the provider run a tool or fetch something."""
+        self.hosted_tool |= hosted
+        if len(self.reasons) < _MOST_REASONS and reason not in self.reasons:
+            self.reasons.append(reason)
+
+    def change(self, what: str) -> None:
+        """Record a removed or changed part of the request."""
+        if what not in self.stripped:
+            self.stripped.append(what)
+
+    def close(self) -> None:
+        """Raise RefusedError if there is a reason to."""
+        if self.reasons:
+            raise RefusedError(tuple(self.reasons), hosted_tool=self.hosted_tool)
+
+
+Check = Callable[[Any, str, Review], None]
+"""Reports to a review what is wrong with a value; the second argument is its place in the request."""
+
+
+def shown(value: object) -> str:
+    """A value of a request, for messages: short, ASCII."""
+    text = ascii(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def anything(value: Any, where: str, review: Review) -> None:
+    """Any value."""
+
+
+def text(value: Any, where: str, review: Review) -> None:
+    """A string."""
+    if not isinstance(value, str):
+        review.refuse(f"{where} must be a string, not {shown(value)}")
+
+
+def boolean(value: Any, where: str, review: Review) -> None:
+    """True or false."""
+    if not isinstance(value, bool):
+        review.refuse(f"{where} must be true or false, not {shown(value)}")
+
+
+def free_object(value: Any, where: str, review: Review) -> None:
+    """Any object."""
+    if not isinstance(value, dict):
+        review.refuse(f"{where} must be an object, not {shown(value)}")
+
+
+def number(low: float, high: float) -> Check:
+    """A number in a range."""
+
+    def check(value: Any, where: str, review: Review) -> None:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+            review.refuse(f"{where} must be a number from {low:g} to {high:g}, not {shown(value)}")
+
+    return check
+
+
+def whole(low: int, high: int) -> Check:
+    """An integer in a range."""
+
+    def check(value: Any, where: str, review: Review) -> None:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            review.refuse(f"{where} must be an integer from {low} to {high}, not {shown(value)}")
+
+    return check
+
+
+def one_of(*allowed: str | bool | int) -> Check:
+    """One of some values."""
+
+    def check(value: Any, where: str, review: Review) -> None:
+        if not any(type(value) is type(item) and value == item for item in allowed):
+            review.refuse(f"{where} must be one of {', '.join(map(str, allowed))}, not {shown(value)}")
+
+    return check
+
+
+def matching(pattern: str, meaning: str, *, hosted: bool = False) -> Check:
+    """A string that matches a pattern completely."""
+    compiled = re.compile(pattern)
+
+    def check(value: Any, where: str, review: Review) -> None:
+        if not isinstance(value, str) or not compiled.fullmatch(value):
+            review.refuse(f"{where} must be {meaning}, not {shown(value)}", hosted=hosted)
+
+    return check
+
+
+def each(check: Check) -> Check:
+    """An array."""
+
+    def checks(value: Any, where: str, review: Review) -> None:
+        if not isinstance(value, list):
+            review.refuse(f"{where} must be an array, not {shown(value)}")
+            return
+        for index, item in enumerate(value):
+            check(item, f"{where}[{index}]", review)
+
+    return checks
+
+
+def either(scalar: Check, listed: Check) -> Check:
+    """A check for arrays, and one for everything else."""
+
+    def check(value: Any, where: str, review: Review) -> None:
+        (listed if isinstance(value, list) else scalar)(value, where, review)
+
+    return check
+
+
+def record(required: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
+    """An object with these names and no others; optional ones may be null."""
+    allowed = {**required, **(optional or {})}
+
+    def check(value: Any, where: str, review: Review) -> None:
+        if not isinstance(value, dict):
+            review.refuse(f"{where} must be an object, not {shown(value)}")
+            return
+        for name in required:
+            if value.get(name) is None:
+                review.refuse(f"{where}.{name} is missing")
+        for name, item in value.items():
+            if name not in allowed:
+                review.refuse(f"{where}.{shown(name)[1:-1]} is not forwarded: remove it")
+            elif item is not None:
+                allowed[name](item, f"{where}.{name}", review)
+
+    return check
+
+
+def tagged(kinds: Mapping[str, Check], *, default: str = "", tag: str = "type") -> Check:
+    """An object whose ``type`` selects its check; ``default`` if it has none. Other types are refused."""
+
+    def check(value: Any, where: str, review: Review) -> None:
+        if not isinstance(value, dict):
+            review.refuse(f"{where} must be an object, not {shown(value)}")
+            return
+        kind = value.get(tag, default)
+        if not isinstance(kind, str) or kind not in kinds:
+            what = f"the type {shown(kind)}" if kind or tag in value else f"without {tag}"
+            review.refuse(
+                f"{where} is {what}, which is not forwarded: only {', '.join(sorted(kinds))}", hosted=bool(kind)
+            )
+            return
+        kinds[kind](value, where, review)
+
+    return check
+
+
+TOOL_NAME = matching(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "a tool name of letters, digits, _, - and .")
+TOKENS = whole(1, 10_000_000)
+CACHE_CONTROL = record({"type": one_of("ephemeral")}, {"ttl": one_of("5m", "1h"), "scope": one_of("global")})
+_DATA = r"data:{};base64,[A-Za-z0-9+/]+={{0,2}}"
+IMAGE_URL = matching(
+    _DATA.format(r"image/(?:png|jpeg|jpg|gif|webp)"),
+    "an image in a data: URL (providers would fetch others)",
+    hosted=True,
+)
+FILE_URL = matching(
+    _DATA.format(r"(?:application/pdf|text/plain|text/markdown|image/(?:png|jpeg|jpg|gif|webp))"),
+    "a file in a data: URL (providers would fetch others)",
+    hosted=True,
+)
+BASE64 = matching(r"[A-Za-z0-9+/]+={0,2}", "base64 data")
+
+
+OWN_MCP = "the provider would connect to a server; use the agent's own MCP client"
+
+
+def without_nulls(value: dict[str, Any]) -> dict[str, Any]:
+    """The fields that are not null: clients send null for what is not set."""
+    return {name: item for name, item in value.items() if item is not None}
+
+
+def check_fields(
+    body: Mapping[str, Any], allowed: Mapping[str, Check], hints: Mapping[str, str], review: Review
+) -> None:
+    """Check the fields of a request.
+
+    Args:
+        body: the request.
+        allowed: checks by name.
+        hints: for fields that are known but not forwarded: why, and what to do.
+        review: gets the findings.
+    """
+    for name, value in body.items():
+        if name in allowed:
+            allowed[name](value, name, review)
+        elif name in hints:
+            review.refuse(f"{name} is not forwarded: {hints[name]}", hosted=name in HOSTED_FIELDS)
+        else:
+            review.refuse(f"the field {shown(name)} is not forwarded: turn off the feature of the agent that sends it")
+
+
+HOSTED_FIELDS = frozenset(
+    {
+        "container",
+        "conversation",
+        "extra_body",
+        "file_ids",
+        "files",
+        "mcp_servers",
+        "plugins",
+        "previous_response_id",
+        "prompt",
+        "search_parameters",
+        "web_search",
+        "web_search_options",
+    }
+)
+"""Fields that make providers run tools or load something."""
+
+_STATE = "only what is in the request is sent to the model; configure the agent to send the whole conversation"
+_ROUTE = "the variant determines the provider and its settings"
+_HOSTED = "it makes the provider run tools or load data; turn it off in the agent"
+HINTS: Mapping[str, str] = {
+    **dict.fromkeys(("previous_response_id", "conversation", "prompt", "session_id"), _STATE),
+    **dict.fromkeys(("models", "route", "provider", "preset", "transforms", "fallbacks", "inference_geo"), _ROUTE),
+    **dict.fromkeys(
+        (
+            "container", "extra_body", "file_ids", "files", "mcp_servers", "plugins", "search_parameters",
+            "web_search", "web_search_options",
+        ),
+        _HOSTED,
+    ),
+    "background": "responses are not stored; send the request without it",
+    "service_tier": "it changes the price; remove it from the agent's settings",
+    "speed": "it changes the price; turn off the agent's fast mode",
+    "n": "only one response is requested at a time",
+    "prediction": "predicted output is billed in addition",
+    "functions": "send tools instead",
+    "function_call": "send tool_choice instead",
+}  # fmt: skip
+"""Known fields that are not forwarded: why, and what to do."""

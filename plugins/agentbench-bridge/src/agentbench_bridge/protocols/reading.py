@@ -1,0 +1,237 @@
+"""What the readers of the three protocols have in common: bytes, errors, usage."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import attrs
+
+from agentbench_bridge.protocols.sse import Event, EventParser
+from agentbench_core import Completion, Message, Usage
+
+MAX_RESPONSE = 64 * 2**20
+"""Maximum number of bytes of a response that are parsed."""
+_MAX_ERROR = 2**20
+_SHOWN = 2_000
+"""Maximum number of characters of an error message."""
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|context_window_exceeded|exceed_context_size|maximum context length"
+    r"|prompt is too long|input is too long|prompt too long|context (?:window|length|limit|size)"
+    r"|too many (?:input )?tokens|(?:input|prompt) tokens? (?:count )?exceeds?|request_too_large"
+    r"|string_above_max_length",
+    re.IGNORECASE,
+)
+_MOST_TOKENS = 10**12
+
+
+class Reader(Protocol):
+    """Parses a response while it arrives."""
+
+    def started(self, status: int, headers: Mapping[str, str]) -> None:
+        """The status and the headers, before any data; lowercase names."""
+
+    def received(self, data: bytes) -> None:
+        """The next bytes of the body."""
+
+    def completed(self) -> Completion:
+        """The response, after its last byte.
+
+        Raises ValueError if it is incomplete or malformed, or if its stream reports a failure.
+        """
+
+
+class Collector(Protocol):
+    """Puts the events of a stream together to the response that the server would have sent without streaming."""
+
+    def add(self, event: Event) -> None:
+        """The next event. Raises ValueError if it is malformed, or reports a failure."""
+
+    def response(self) -> Mapping[str, Any]:
+        """The response. Raises ValueError if the stream was incomplete."""
+
+
+class Interpret(Protocol):
+    """Turns a response into a completion."""
+
+    def __call__(self, response: Mapping[str, Any]) -> Completion:
+        """Raises ValueError for failures; other exceptions mean that the response is malformed."""
+
+
+@attrs.define(kw_only=True)
+class ResponseReader:
+    """A :class:`Reader`."""
+
+    collector: Collector
+    interpret: Interpret
+    stream: bool  #: whether a stream was requested
+    _status: int = attrs.field(default=200, init=False)
+    _events: EventParser = attrs.field(factory=EventParser, init=False)
+    _body: list[bytes] = attrs.field(factory=list, init=False)
+    _size: int = attrs.field(default=0, init=False)
+    _failure: str = attrs.field(default="", init=False)
+
+    def started(self, status: int, headers: Mapping[str, str]) -> None:
+        """The status and the headers; the content type decides whether the body is a stream."""
+        self._status = status
+        kind = headers.get("content-type", "").lower()
+        if status >= 400 or "json" in kind:
+            self.stream = False
+        elif "event-stream" in kind:
+            self.stream = True
+
+    def received(self, data: bytes) -> None:
+        """The next bytes. Never raises, since they are passed on to the agent, too."""
+        self._size += len(data)
+        if self._failure or (self._status >= 400 and self._size > _MAX_ERROR):
+            return
+        if self._size > MAX_RESPONSE:
+            self._failure = f"the response has more than {MAX_RESPONSE // 2**20} MiB"
+            self._body.clear()
+        elif self.stream:
+            self._add(self._events.feed(data))
+        else:
+            self._body.append(data)
+
+    def completed(self) -> Completion:
+        """The response. Raises ValueError."""
+        if self._status >= 400:
+            return rejection(self._status, b"".join(self._body))
+        if not 200 <= self._status < 300:
+            raise ValueError(f"the server responded with status {self._status}")
+        if self.stream:
+            self._add(self._events.close())
+        if self._failure:
+            raise ValueError(self._failure)
+        response = self.collector.response() if self.stream else loaded(b"".join(self._body))
+        error = response.get("error")
+        if error:
+            raise ValueError(f"the server reported an error: {error_text(response)}")
+        try:
+            return self.interpret(response)
+        except (AttributeError, IndexError, KeyError, RecursionError, TypeError) as error:
+            raise ValueError(f"the response is malformed: {error!r:.200}") from None
+
+    def _add(self, events: list[Event]) -> None:
+        for event in events:
+            if self._failure:
+                return
+            try:
+                self.collector.add(event)
+            except ValueError as error:
+                self._failure = str(error)
+            except (AttributeError, IndexError, KeyError, RecursionError, TypeError) as error:
+                self._failure = f"the stream contains a malformed event: {error!r:.200}"
+
+
+def loaded(text: bytes | str) -> dict[str, Any]:
+    """The JSON object in a response. Raises ValueError."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the response is not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError("the response is not a JSON object")
+    return value
+
+
+def rejection(status: int, body: bytes) -> Completion:
+    """The completion for a response with an error status: the request was too long, or otherwise invalid."""
+    try:
+        text = error_text(loaded(body))
+    except ValueError:
+        text = body.decode("utf-8", "replace").strip()
+    text = text[:_SHOWN] or f"status {status}"
+    finish: Any = "context_overflow" if status in (400, 413, 422) and _TOO_LONG.search(text) else "rejected"
+    return Completion(
+        message=Message(role="assistant", content=text, opaque={"status": status}),
+        finish=finish,
+        usage=Usage(cost_usd=0.0),
+    )
+
+
+def error_text(response: Mapping[str, Any]) -> str:
+    """The code and the message of an error in any of the known forms."""
+    error = response.get("error")
+    if isinstance(error, str):
+        return error[:_SHOWN]
+    fields = error if isinstance(error, dict) else response
+    values = [fields.get(name) for name in ("code", "type", "message", "detail")]
+    metadata = fields.get("metadata")
+    if isinstance(metadata, dict):
+        values.append(metadata.get("raw"))
+    words = [str(value) for value in values if isinstance(value, (str, int)) and value not in ("", "error")]
+    return ": ".join(dict.fromkeys(words))[:_SHOWN]
+
+
+def usage(
+    reported: object, *, prompt: tuple[str, ...], completion: str, cached: tuple[str, ...], added: tuple[str, ...] = ()
+) -> Usage | None:
+    """The usage of a response; ``None`` if it contains neither a cost nor both token counts.
+
+    Args:
+        reported: the ``usage`` object.
+        prompt: path of the number of input tokens.
+        completion: field with the number of output tokens.
+        cached: path of the number of cached tokens.
+        added: fields with input tokens that the number of input tokens does not include.
+    """
+    if not isinstance(reported, dict):
+        return None
+    inputs, outputs = count(at(reported, prompt)), count(reported.get(completion))
+    cost = _cost(reported)
+    if cost is None and (inputs is None or outputs is None):
+        return None
+    return Usage(
+        prompt_tokens=(inputs or 0) + sum(count(reported.get(name)) or 0 for name in added),
+        completion_tokens=outputs or 0,
+        cached_tokens=count(at(reported, cached)) or 0,
+        cost_usd=cost,
+    )
+
+
+def _cost(reported: Mapping[str, Any]) -> float | None:
+    """The cost in USD, as OpenRouter reports it: for a key of the user's own, its fee plus the provider's cost."""
+    cost = amount(reported.get("cost"))
+    if cost is None or reported.get("is_byok") is not True:
+        return cost
+    upstream = amount(at(reported, ("cost_details", "upstream_inference_cost")))
+    return None if upstream is None else cost + upstream
+
+
+def at(value: object, path: tuple[str, ...]) -> object:
+    """The value at a path of names; ``None`` if there is none."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def count(value: object) -> int | None:
+    """A number of tokens; ``None`` for anything else."""
+    found = amount(value)
+    return int(found) if found is not None and found < _MOST_TOKENS else None
+
+
+def amount(value: object) -> float | None:
+    """A non-negative finite number; ``None`` for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) and found >= 0 else None
+
+
+def ended(reason: Any, message: Message) -> Any:
+    """How a response ended: a response without text and calls is ``empty``, one with calls ends with them."""
+    if reason not in ("stop", "tool_calls"):
+        return reason
+    if message.tool_calls:
+        return "tool_calls"
+    return "stop" if message.content.strip() else "empty"
