@@ -1,0 +1,100 @@
+"""Connections of clients: how many there may be, and what they get after a protocol error."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from agentbench_bridge.protocols import error_body
+
+LOGGER = logging.getLogger("agentbench_bridge.gateway")
+"""Receives what the HTTP library and asyncio log. Nothing is written to standard error."""
+LOGGER.addHandler(logging.NullHandler())
+LOGGER.propagate = False
+
+SERVER = {"server": "agentbench"}
+"""Replaces the header that names the HTTP library and its version."""
+_FEWEST = 16
+"""Connections that every attempt may have, even if the process may open few files."""
+
+
+class Doors:
+    """Counts the open listeners of the process, which share its file descriptors."""
+
+    def __init__(self) -> None:
+        self.open = 0  #: number of listeners
+
+    def share(self, most: int) -> int:
+        """How many connections a listener may have: at most a quarter of the process's files for all listeners."""
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if files == resource.RLIM_INFINITY:
+            return most
+        return min(most, max(_FEWEST, files // 4 // max(1, self.open)))
+
+
+class Connection(web.RequestHandler):
+    """A connection to one listener. It is closed at once if the listener has too many."""
+
+    __slots__ = ("_entered", "_inside", "_most", "_refused")
+
+    def __init__(
+        self,
+        server: web.Server,
+        *,
+        inside: set[Connection],
+        most: Callable[[], int],
+        refused: Callable[[str], None],
+        **options: Any,
+    ) -> None:
+        super().__init__(server, logger=LOGGER, access_log=None, **options)
+        self._inside = inside
+        self._most = most
+        self._refused = refused
+        self._entered = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Accept the connection, or close it."""
+        if len(self._inside) >= self._most():
+            self._refused(f"a connection, since {len(self._inside)} are open")
+            assert isinstance(transport, asyncio.Transport)
+            transport.abort()
+            return
+        self._entered = True
+        self._inside.add(self)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Count the connection as closed."""
+        if self._entered:
+            self._inside.discard(self)
+            super().connection_lost(exc)
+
+    def abort(self) -> None:
+        """Close the connection without sending what is left."""
+        if isinstance(self.transport, asyncio.Transport):
+            self.transport.abort()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer to a malformed request, and to errors of the gateway: no details, and nothing of the request."""
+        LOGGER.debug("error in a request", exc_info=exc)
+        self._refused(f"a request (status {status}): {type(exc).__name__}")
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer has already begun")
+        kind, text = (
+            ("api_error", "the gateway failed") if status >= 500 else ("invalid_request_error", "malformed HTTP")
+        )
+        body = error_body("chat", status, kind, text)
+        response = web.Response(status=status, body=body, content_type="application/json", headers=SERVER)
+        response.force_close()
+        return response

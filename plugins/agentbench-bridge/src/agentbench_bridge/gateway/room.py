@@ -1,0 +1,51 @@
+"""Memory for request bodies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+
+class Room:
+    """A number of bytes that requests share. Used in the event loop only."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @contextlib.asynccontextmanager
+    async def reserved(self, size: int) -> AsyncIterator[Reserved]:
+        """Reserve bytes, which must not be more than the room has. Waits for other requests."""
+        while size > self._left:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            await future
+        reserved = Reserved(self, size)
+        self._left -= size
+        try:
+            yield reserved
+        finally:
+            reserved.shrink(0)
+
+    def give_back(self, size: int) -> None:
+        """More is left."""
+        self._left += size
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+
+class Reserved:
+    """Bytes of a room."""
+
+    def __init__(self, room: Room, size: int) -> None:
+        self._room = room
+        self._size = size
+
+    def shrink(self, size: int) -> None:
+        """Give back all but ``size`` bytes."""
+        if size < self._size:
+            self._room.give_back(self._size - size)
+            self._size = size
