@@ -11,6 +11,7 @@ from agentbench_core import Command, Deadline, EnvironmentSpec, ExecResult, Scra
 from agentbench_docker.hardening import Mount
 from agentbench_docker.launcher import ContainerSpec, Image, Launcher, input_mounts, results_mount
 from agentbench_docker.network import Network
+from agentbench_docker.program_sandbox import DockerProgramSandbox
 from agentbench_docker.sandbox import DockerSandbox
 
 
@@ -33,6 +34,14 @@ class DockerEnvironment:
         self.launcher.hardening.user.chown(workspace)
         name = self._network(network, deadline)
         return self.launcher.start(self._container(workspace, read_only=read_only, network=name), deadline)
+
+    def start_with_programs(
+        self, workspace: Path, *, programs: Mapping[str, Path], read_only: bool, network: bool, deadline: Deadline
+    ) -> DockerProgramSandbox:
+        """Start a container as ``start`` does, with directories of programs mounted read-only; see the contract."""
+        self.launcher.hardening.user.chown(workspace)
+        container = self._container(workspace, read_only=read_only, network=self._network(network, deadline))
+        return self.launcher.start_with_programs(container, programs, deadline)
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         """Run one command in a new container; see the contract."""

@@ -21,15 +21,22 @@ PREFIX = "/opt/venv"
 MOUNT_ROOT = "/agentbench"
 """Mount point of AgentBench's own files."""
 _INSIDE = Path(__file__).with_name("inside")
-_MAIN = f"import sys; sys.path.insert(0, '{MOUNT_ROOT}/lib'); from agentbench_docker.inside.server import main; main()"
 
-# Prefer a system Python: the one in PREFIX belongs to the task's setup.
-START = f"""\
+
+def start_script(module: str) -> str:
+    """A shell script that runs ``main`` of a module in :mod:`.inside` with the script's arguments."""
+    path = f"import sys; sys.path.insert(0, '{MOUNT_ROOT}/lib')"
+    main = f"{path}; from agentbench_docker.inside.{module} import main; main()"
+    # Prefer a system Python: the one in PREFIX belongs to the task's setup.
+    return f"""\
 for python in /usr/local/bin/python3 /usr/bin/python3 python3; do
-    command -v "$python" >/dev/null && exec "$python" -I -S -c "{_MAIN}"
+    command -v "$python" >/dev/null && exec "$python" -I -S -c "{main}" "$@"
 done
 exit 127
 """
+
+
+START = start_script("server")
 WAIT = "trap : INT TERM HUP QUIT USR1 USR2 ALRM; while :; do sleep 3600 & wait $!; done"
 """PID 1 in images without Python. Other processes cannot kill it, and it reaps zombies."""
 
@@ -112,7 +119,7 @@ class Hardening:
             spec: the task's limits.
             mounts: additional mounts.
             volumes: directories of the image to mount as tmpfs.
-            network: a network name, or ``none``.
+            network: a network name, ``none``, or ``container:ID`` for the network namespace of another container.
             set_up: whether this is a setup container, with a writable root file system.
             hosted: whether PID 1 is the AgentBench server; otherwise it is a waiting shell.
             labels: additional labels.
@@ -127,10 +134,7 @@ class Hardening:
             "user": self.user.uid_gid,
             "workdir": "/",
             "interactive": hosted,
-            "networks": [network],
-            "hostname": "sandbox",
-            "add_hosts": [("sandbox", "127.0.0.1")],
-            "sysctl": _sysctl(),
+            **network_arguments(network),
             "cap_drop": ["ALL"],
             "cap_add": list(options.capabilities),
             "security_options": ["no-new-privileges"],
@@ -179,6 +183,18 @@ class Hardening:
         options = self.options
         relaxed = [f"capability {name}" for name in options.capabilities]
         return (*relaxed, *(() if options.read_only_root else ("the root file system is writable",)))
+
+
+def network_arguments(network: str) -> dict[str, Any]:
+    """Arguments for ``create`` that concern the network. A container that joins another one shares its host name."""
+    if network.startswith("container:"):
+        return {"networks": [network]}
+    return {
+        "networks": [network],
+        "hostname": "sandbox",
+        "add_hosts": [("sandbox", "127.0.0.1")],
+        "sysctl": _sysctl(),
+    }
 
 
 def _sysctl() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import attrs
@@ -44,6 +45,16 @@ class BaseImages:
             if name not in self._known:
                 self._known[name] = self._find(name, deadline)
             return self._known[name]
+
+    def find(self, name: str, deadline: Deadline) -> str | None:
+        """The id of an image; ``None`` if it does not exist. It is never pulled."""
+        from python_on_whales.exceptions import NoSuchImage
+
+        with self._lock, contextlib.suppress(NoSuchImage):
+            if name not in self._known:
+                self._known[name] = self._inspect(name, deadline)
+            return self._known[name].image.id
+        return None
 
     def _find(self, name: str, deadline: Deadline) -> BaseImage:
         from python_on_whales.exceptions import DockerException, NoSuchImage

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
@@ -17,11 +17,15 @@ from agentbench_docker.channel import Channel, ChannelLostError, CommandRequest
 from agentbench_docker.client import Client
 from agentbench_docker.container import Container, ContainerState
 from agentbench_docker.disk import DiskWatch
+from agentbench_docker.endpoints import Addresses, program_mounts
 from agentbench_docker.exec_calls import ExecCalls, main_command, run_main
+from agentbench_docker.handover import NotHandedOverError
 from agentbench_docker.hardening import MOUNT_ROOT, Hardening, Mount, variables
 from agentbench_docker.owner import Lease
+from agentbench_docker.program_sandbox import DockerProgramSandbox
 from agentbench_docker.sandbox import DISK_REMEDY, DockerSandbox, Transport, expired_result
 
+_S = TypeVar("_S", bound=DockerSandbox)
 _NO_PYTHON_CODES = (1, 126, 127)
 """Exit codes with which PID 1 fails to start if the image has no usable Python."""
 
@@ -78,10 +82,13 @@ class ContainerSpec:
 class Launcher:
     """Starts containers for all environments of a provider. Thread-safe."""
 
-    def __init__(self, client: Client, hardening: Hardening, disk: DiskWatch, lease: Lease) -> None:
+    def __init__(
+        self, client: Client, hardening: Hardening, disk: DiskWatch, lease: Lease, addresses: Addresses
+    ) -> None:
         self.client = client
         self.lease = lease
         self.hardening = hardening
+        self._addresses = addresses
         self._disk = disk
         self._lock = threading.Lock()
         self._sandboxes: dict[DockerSandbox, Callable[[], None]] = {}
@@ -91,12 +98,59 @@ class Launcher:
     def start(self, spec: ContainerSpec, deadline: Deadline) -> DockerSandbox:
         """Start a sandbox. Raises SandboxError if that fails, and DeadlineExceeded if the deadline passes first."""
         container = self._create(spec, deadline)
+        return self._start(DockerSandbox, spec, container, self._connection(spec, container), deadline)
+
+    def start_with_programs(
+        self, spec: ContainerSpec, programs: Mapping[str, Path], deadline: Deadline
+    ) -> DockerProgramSandbox:
+        """Like ``start``, with directories of programs mounted, and an address that can be opened."""
+        mounts = program_mounts(programs)
+        self._prepare_to_create(spec, deadline)
+        with contextlib.ExitStack() as stack:
+            address = self._addresses.open(
+                spec.image.id, hosted=spec.image.hosted, network=spec.network, deadline=deadline
+            )
+            stack.callback(address.close)
+            spec = attrs.evolve(spec, network=address.network, mounts=(*spec.mounts, *mounts.values()))
+            container = self._create(spec, deadline)
+            connect = self._connection(spec, container)
+
+            def connect_again(deadline: Deadline) -> Transport:
+                transport = connect(deadline)
+                address.started(container)
+                return transport
+
+            try:
+                address.wait_until_ready(deadline)
+            except BaseException as error:
+                self._remove(container)
+                if isinstance(error, NotHandedOverError):
+                    raise error.as_sandbox_error() from None
+                raise
+            paths = {name: mount.target for name, mount in mounts.items()}
+            make = partial(DockerProgramSandbox, programs=paths, address=address)
+            sandbox = self._start(make, spec, container, connect_again, deadline)
+            stack.pop_all()
+        return sandbox
+
+    def _connection(self, spec: ContainerSpec, container: Container) -> Callable[[Deadline], Transport]:
+        """Starts the container and connects to it."""
+        if spec.image.hosted:
+            return partial(_open_channel, container)
+        return partial(ExecCalls, container, self.hardening.shell())
+
+    def _start(
+        self,
+        make: Callable[..., _S],
+        spec: ContainerSpec,
+        container: Container,
+        connect: Callable[[Deadline], Transport],
+        deadline: Deadline,
+    ) -> _S:
         try:
-            sandbox = DockerSandbox(
+            sandbox = make(
                 container,
-                connect=_channel(container)
-                if spec.image.hosted
-                else partial(ExecCalls, container, self.hardening.shell()),
+                connect=connect,
                 variables=spec.variables(),
                 workdir=spec.workdir,
                 deadline=deadline,
@@ -127,7 +181,7 @@ class Launcher:
     def _try_process_1(self, spec: ContainerSpec, deadline: Deadline) -> bool:
         container = self._create(spec, deadline)
         try:
-            _channel(container)(deadline).close()
+            _open_channel(container, deadline).close()
         except ChannelLostError as error:
             state = container.state()  # the client also exits with 1 if the engine rejects the start
             if state.started_at is None or state.exit_code not in _NO_PYTHON_CODES:
@@ -184,10 +238,13 @@ class Launcher:
             for sandbox in sandboxes:
                 stack.callback(sandbox.close)
 
-    def _create(self, spec: ContainerSpec, deadline: Deadline, **more: Any) -> Container:
+    def _prepare_to_create(self, spec: ContainerSpec, deadline: Deadline) -> None:
         with self._lock:
             self._check_open()
         self.lease.acquire(spec.image.id, deadline)
+
+    def _create(self, spec: ContainerSpec, deadline: Deadline, **more: Any) -> Container:
+        self._prepare_to_create(spec, deadline)
         arguments = self.hardening.arguments(
             spec.environment,
             mounts=spec.all_mounts(),
@@ -225,10 +282,6 @@ def input_mounts(inputs: Mapping[str, Path]) -> tuple[list[Mount], dict[str, str
     target = f"{MOUNT_ROOT}/inputs"
     mounts = [Mount(source=source.absolute(), target=f"{target}/{name}") for name, source in inputs.items()]
     return mounts, {"AGENTBENCH_INPUTS": target}
-
-
-def _channel(container: Container) -> partial[Transport]:
-    return partial(_open_channel, container)
 
 
 def _open_channel(container: Container, deadline: Deadline) -> Transport:

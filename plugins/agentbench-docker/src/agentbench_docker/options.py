@@ -23,6 +23,11 @@ class DockerOptions:
     read_only_root: bool = option(True, help="false: agents and tests may write outside the workspace, HOME and /tmp")
     capabilities: tuple[str, ...] = option((), help="Linux capabilities to add back, such as NET_RAW")
     runtime: str = option("", help="container runtime, such as runsc; empty: the engine's default")
+    endpoint: Literal["auto", "handed_over", "carried"] = option(
+        "auto",
+        help="how the host accepts connections of an agent's program: directly (handed_over), or over a relay process "
+        "in the container (carried), which every engine supports; auto: handed_over if it works",
+    )
     shm_mb: int = option(256, help="size of /dev/shm", minimum=1)
     tmp_mb: int = option(512, help="size of /tmp, at most half of the task's memory", minimum=1)
     home_mb: int = option(256, help="size of HOME, at most a quarter of the task's memory", minimum=1)

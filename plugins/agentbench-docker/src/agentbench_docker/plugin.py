@@ -21,7 +21,7 @@ def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:
         docker,
         DockerOptions,
         summary="one unprivileged container per attempt, without network access",
-        capabilities=("isolated", "images"),
+        capabilities=("isolated", "images", "programs"),
     )
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import threading
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -22,9 +23,11 @@ from agentbench_core import (
     UnavailableError,
 )
 from agentbench_docker import owner, storage
+from agentbench_docker.building import TAG
 from agentbench_docker.cache import Cache, Entry
 from agentbench_docker.client import Client
 from agentbench_docker.disk import DiskWatch, Usage
+from agentbench_docker.endpoints import Addresses
 from agentbench_docker.engine import OLDEST, EngineFacts, inspect_engine, too_old
 from agentbench_docker.environment import DockerEnvironment
 from agentbench_docker.hardening import Hardening, container_user, write_gate, write_own_files
@@ -146,11 +149,13 @@ class DockerProvider:
         )
         watch = DiskWatch(Usage(self._options.workspace_mb << 20, self._options.workspace_files))
         lease = owner.Lease(client, self._scratch.path, hardening.user.uid_gid)
-        launcher = Launcher(client, hardening, watch, lease)
+        bases = BaseImages(client, self._options.pull)
+        addresses = Addresses(client, hardening, self._scratch, partial(bases.find, TAG))
+        launcher = Launcher(client, hardening, watch, lease, addresses)
         self._engine = Engine(
             facts=facts,
             client=client,
-            bases=BaseImages(client, self._options.pull),
+            bases=bases,
             launcher=launcher,
             network=Network(client, labels, self._options.setup_network),
             watch=watch,

@@ -33,6 +33,16 @@ class LocalEnvironment:
             _take_write_bits(workspace)
         return self.launcher.start(self.spec, workspace.absolute(), self.venv)
 
+    def start_with_programs(
+        self, workspace: Path, *, programs: Mapping[str, Path], read_only: bool, network: bool, deadline: Deadline
+    ) -> LocalSandbox:
+        """Start a sandbox as ``start`` does. Programs are used where they are, and are not protected from changes."""
+        deadline.check()
+        if read_only:
+            _take_write_bits(workspace)
+        paths = {name: str(path.absolute()) for name, path in programs.items()}
+        return self.launcher.start(self.spec, workspace.absolute(), self.venv, programs=paths)
+
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         """Run one command in a fresh sandbox; see the contract."""
         inputs_directory = self.launcher.fresh_directory("inputs")

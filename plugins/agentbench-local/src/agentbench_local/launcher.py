@@ -75,8 +75,12 @@ class Launcher:
         venv: VirtualEnv | None,
         *,
         more: Mapping[str, str] | None = None,
+        programs: Mapping[str, str] | None = None,
     ) -> LocalSandbox:
-        """Create a sandbox in ``workspace`` with its own HOME and TMPDIR; ``more`` contains additional variables."""
+        """Create a sandbox in ``workspace`` with its own HOME and TMPDIR.
+
+        ``more`` contains additional variables, and ``programs`` the paths of the directories of programs.
+        """
         own = self._root.fresh("start")
         variables = self._variables(own, workspace, venv)
 
@@ -92,6 +96,7 @@ class Launcher:
             memory_mb=spec.settings.mem_limit_mb,
             cpus=self._cpus(spec.settings.cpu_limit),
             on_close=give_back,
+            programs=programs or {},
         )
         with self._lock:
             self.check_open()

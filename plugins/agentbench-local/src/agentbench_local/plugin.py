@@ -27,7 +27,13 @@ class LocalOptions:
 @hookimpl
 def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:
     """Register the ``local`` sandbox."""
-    register("local", local, LocalOptions, summary="a directory and processes; NOT ISOLATED, for trusted agents only")
+    register(
+        "local",
+        local,
+        LocalOptions,
+        summary="a directory and processes; NOT ISOLATED, for trusted agents only",
+        capabilities=("programs",),
+    )
 
 
 def local(options: LocalOptions) -> SandboxProvider:

@@ -5,13 +5,25 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import socket
 import stat
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from agentbench_core import Deadline, DeadlineExceeded, ExecResult, PathEscapeError, SandboxError, ToolError
+from agentbench_core import (
+    Deadline,
+    DeadlineExceeded,
+    Endpoint,
+    ExecResult,
+    PathEscapeError,
+    SandboxError,
+    ToolError,
+)
 from agentbench_local.process import Command, Order, Supervision
+
+_BACKLOG = 128
+"""Maximum number of connections that wait to be accepted."""
 
 
 class LocalSandbox:
@@ -26,7 +38,10 @@ class LocalSandbox:
         memory_mb: int,
         cpus: Sequence[int],
         on_close: Callable[[LocalSandbox], None],
+        programs: Mapping[str, str],
     ) -> None:
+        self.programs = programs  #: see `ProgramSandbox`
+        self._listener: socket.socket | None = None
         self._workspace = workspace
         self._supervision = supervision
         self._variables = variables
@@ -104,12 +119,26 @@ class LocalSandbox:
                 draft.unlink(missing_ok=True)
             raise _refusal(path, error) from error
 
+    def listen(self) -> Endpoint:
+        """Open a port on this machine's loopback interface; possible once. All processes of the machine can reach it.
+
+        The caller must stop using the socket in an event loop before the sandbox is closed, which closes the socket.
+        """
+        with self._lock:
+            if self._closed or self._listener is not None:
+                raise SandboxError("the address of this sandbox was already opened, or the sandbox is closed")
+            self._listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
+            host, port = self._listener.getsockname()
+        return Endpoint(url=f"http://{host}:{port}", listener=self._listener)
+
     def close(self) -> None:
         """Kill all processes, wait until they have ended, and remove HOME and TMPDIR. Idempotent, from any thread."""
         with self._lock:
             self._closed = True
             commands = tuple(self._commands)
         with self._closing, contextlib.ExitStack() as stack:
+            if self._listener is not None:
+                stack.callback(self._listener.close)
             if not self._given_back:
                 stack.callback(self._on_close, self)
                 self._given_back = True
