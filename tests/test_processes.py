@@ -38,9 +38,11 @@ KNOWN = {
     f"{DOCKER}/container.py": "the docker command, with a container's streams",
     f"{DOCKER}/owner.py": "the docker command, with the standard input of the container that keeps the lease",
     f"{DOCKER}/exec_calls.py": "the same, for images without Python",
+    f"{DOCKER}/carrying.py": "the docker command, with the streams of the relay of a sandbox's address",
     f"{DOCKER}/building.py": "debootstrap and tar, in an empty directory of ours",
     f"{DOCKER}/disk.py": "find, which opens no file, over workspaces, as the owner of what it sees",
     f"{DOCKER}/inside/commands.py": "inside a container: its supervisors",
+    f"{DOCKER}/inside/handover.py": "inside a container of our own: a shell that waits for the end of its input",
     f"{DOCKER}/inside/supervisor.py": "inside a container: commands",
 }
 

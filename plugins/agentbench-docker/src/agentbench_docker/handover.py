@@ -209,16 +209,22 @@ def _listens(listener: socket.socket) -> bool:
 
 
 def _bound(directory: Path) -> socket.socket:
-    """A listening unix socket in a directory, accessible to the directory's owner only."""
+    """A listening unix socket for the user who owns a directory."""
+    server = bound_socket(directory / _SOCKET, 1)
+    if os.geteuid() == 0:
+        status = directory.stat()
+        os.chown(directory / _SOCKET, status.st_uid, status.st_gid)
+    return server
+
+
+def bound_socket(path: Path, backlog: int) -> socket.socket:
+    """A listening unix socket, to which only its owner can connect."""
     server = socket.socket(socket.AF_UNIX)
     try:
-        with short_path(directory / _SOCKET) as path:
-            server.bind(path)
-        server.listen(1)
-        status = directory.stat()
-        (directory / _SOCKET).chmod(0o600)
-        if os.geteuid() == 0:
-            os.chown(directory / _SOCKET, status.st_uid, status.st_gid)
+        with short_path(path) as short:
+            server.bind(short)
+        path.chmod(0o600)
+        server.listen(backlog)
     except BaseException:
         server.close()
         raise
