@@ -11,7 +11,12 @@ import pytest
 from agentbench_core import Command, EnvironmentSpec, SandboxProvider, Score, Scorer, ScoringContext, installed
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
-from agentbench_testing import IsolatedSandboxConformance, ScorerConformance, Workbench
+from agentbench_testing import (
+    IsolatedProgramSandboxConformance,
+    IsolatedSandboxConformance,
+    ScorerConformance,
+    Workbench,
+)
 from agentbench_testing.checks.scorer.checks import VerdictChecks
 from agentbench_testing.checks.scorer.stage import ScorerStage
 
@@ -36,6 +41,28 @@ class TestDocker(IsolatedSandboxConformance):
     @classmethod
     def spec(cls, *commands: str, capture: tuple[str, ...] = (), **settings: Any) -> EnvironmentSpec:
         return super().spec(*commands, capture=capture, **settings)
+
+
+@pytest.mark.docker
+class TestProgramsHandedOver(IsolatedProgramSandboxConformance):
+    """Agents that are programs; the host accepts connections on a socket of the container's network namespace."""
+
+    python = "python"
+
+    @classmethod
+    def make_provider(cls) -> SandboxProvider:
+        return DockerProvider(DockerOptions(endpoint="handed_over"))
+
+
+@pytest.mark.docker
+class TestProgramsCarried(IsolatedProgramSandboxConformance):
+    """Agents that are programs; connections are carried by a relay in the container."""
+
+    python = "python"
+
+    @classmethod
+    def make_provider(cls) -> SandboxProvider:
+        return DockerProvider(DockerOptions(endpoint="carried"))
 
 
 class WritesResults:

@@ -3,6 +3,7 @@
 | component | checks | required methods |
 |---|---|---|
 | sandbox | `SandboxConformance`, `IsolatedSandboxConformance` | `make_provider` |
+| sandbox with `programs` | `ProgramSandboxConformance`, `IsolatedProgramSandboxConformance` | `make_provider` |
 | model provider | `LLMConformance` | `answering` |
 | model provider with a server | `RemoteLLMConformance` | `serving` |
 | agent | `AgentConformance` | `make_agent` |
@@ -37,6 +38,7 @@ from agentbench_testing.checks.sandbox.isolation import IsolationChecks, Privile
 from agentbench_testing.checks.sandbox.lifetime import DeadlineChecks, LifetimeChecks
 from agentbench_testing.checks.sandbox.limits import LimitChecks
 from agentbench_testing.checks.sandbox.preparation import EnvironmentChecks, ProviderChecks, SetupChecks
+from agentbench_testing.checks.sandbox.programs import IsolatedProgramChecks, ProgramChecks
 from agentbench_testing.checks.sandbox.single_commands import FileChecks, SingleCommandChecks
 from agentbench_testing.checks.scorer.checks import EndingChecks, VerdictChecks
 from agentbench_testing.checks.scorer.traces import TraceChecks
@@ -60,6 +62,14 @@ class SandboxConformance(
 
 class IsolatedSandboxConformance(IsolationChecks, PrivilegeChecks, LimitChecks, SandboxConformance):
     """Checks for sandboxes with the capability ``isolated``, in addition to those for every sandbox. Needs Linux."""
+
+
+class ProgramSandboxConformance(ProgramChecks):
+    """Checks for sandboxes with the capability ``programs``, to be run in addition to those for every sandbox."""
+
+
+class IsolatedProgramSandboxConformance(IsolatedProgramChecks, ProgramSandboxConformance):
+    """Checks for sandboxes with both capabilities, ``programs`` and ``isolated``; includes those for ``programs``."""
 
 
 class LLMConformance(AnswerChecks, LifeChecks):

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import attrs
 
 from agentbench_core import (
     Command,
     Deadline,
+    Endpoint,
     Environment,
     EnvironmentSpec,
     ExecResult,
+    ProgramEnvironment,
+    ProgramSandbox,
     Sandbox,
     SandboxProvider,
     SetupLog,
@@ -70,6 +73,15 @@ class SandboxDouble:
         """See the contract."""
         self.inner.write_file(path, data)
 
+    @property
+    def programs(self) -> Mapping[str, str]:
+        """See the contract of ``ProgramSandbox``."""
+        return cast(ProgramSandbox, self.inner).programs
+
+    def listen(self) -> Endpoint:
+        """See the contract of ``ProgramSandbox``."""
+        return cast(ProgramSandbox, self.inner).listen()
+
     def close(self) -> None:
         """See the contract."""
         self.inner.close()
@@ -105,6 +117,17 @@ class EnvironmentDouble:
         sandbox = self.inner.start(workspace, read_only=read_only, network=network, deadline=deadline)
         self.started.append(self.owner.sandbox_type(sandbox, workspace, self))
         return self.started[-1]
+
+    def start_with_programs(
+        self, workspace: Path, *, programs: Mapping[str, Path], read_only: bool, network: bool, deadline: Deadline
+    ) -> ProgramSandbox:
+        """See the contract of ``ProgramEnvironment``."""
+        sandbox = cast(ProgramEnvironment, self.inner).start_with_programs(
+            workspace, programs=programs, read_only=read_only, network=network, deadline=deadline
+        )
+        double = self.owner.sandbox_type(sandbox, workspace, self)
+        self.started.append(double)
+        return double
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         """See the contract."""

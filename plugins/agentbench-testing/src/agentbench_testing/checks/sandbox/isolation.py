@@ -18,7 +18,7 @@ from agentbench_core import ToolError
 from agentbench_testing.checks.sandbox.stage import Hooks, Stage, Started
 from agentbench_testing.doubles.observing import contents
 
-_INTERFACES = """
+INTERFACES = """
 import fcntl, socket, struct
 asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for _, name in socket.if_nameindex():
@@ -26,7 +26,7 @@ for _, name in socket.if_nameindex():
     if flags & 1: print(name)
 """
 """Prints the interfaces that are up; others, such as fallback tunnels, exist in every network namespace."""
-_CONNECT = """
+CONNECT = """
 import socket, sys
 for address in sys.argv[2:]:
     try: socket.create_connection((address, int(sys.argv[1])), timeout=2).close()
@@ -64,15 +64,15 @@ class IsolationChecks(Hooks):
 
     def test_no_network(self, stage: Stage, shared: Started) -> None:
         """Without network access, there is at most a loopback interface, and no service of the host is reachable."""
-        assert self._interfaces(shared.ask([self.python, "-c", _INTERFACES])) <= {"lo"}
-        with _listening() as (port, addresses):
-            assert shared.ask([self.python, "-c", _CONNECT, port, *addresses]) == ""
+        assert self._interfaces(shared.ask([self.python, "-c", INTERFACES])) <= {"lo"}
+        with listening() as (port, addresses):
+            assert shared.ask([self.python, "-c", CONNECT, port, *addresses]) == ""
 
     def test_no_network_once(self, stage: Stage) -> None:
         """A command in a fresh sandbox has no network access either."""
-        with _listening() as (port, addresses):
-            connect = shlex.join([self.python, "-c", _CONNECT, port, *addresses])
-            result = stage.once(f"{shlex.join([self.python, '-c', _INTERFACES])}; echo; {connect}")
+        with listening() as (port, addresses):
+            connect = shlex.join([self.python, "-c", CONNECT, port, *addresses])
+            result = stage.once(f"{shlex.join([self.python, '-c', INTERFACES])}; echo; {connect}")
         interfaces, _, reached = result.stdout.text.partition("\n\n")
         assert result.ok
         assert self._interfaces(interfaces) <= {"lo"}
@@ -230,7 +230,7 @@ class PrivilegeChecks(Hooks):
 
 
 @contextlib.contextmanager
-def _listening() -> Iterator[tuple[str, list[str]]]:
+def listening() -> Iterator[tuple[str, list[str]]]:
     """A port that accepts connections on all addresses of the host, and some of these addresses."""
     addresses = ["127.0.0.1"]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking, contextlib.suppress(OSError):
