@@ -38,7 +38,7 @@ PROTOCOLS: Mapping[str, str] = {
 """The protocol of each path that accepts model requests (POST only)."""
 
 _QUERIES = frozenset({"", "beta=true"})
-_VERSION = re.compile(r"\d{4}-\d{2}-\d{2}")
+_VERSION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def admit(path: str, headers: Mapping[str, str], body: bytes, *, models: ModelMap, limits: Limits) -> Admitted:

@@ -10,6 +10,7 @@ from agentbench_bridge.protocols.checks import (
     CACHE_CONTROL,
     FILE_URL,
     HINTS,
+    HOSTED,
     IMAGE_URL,
     OWN_MCP,
     TOKENS,
@@ -267,7 +268,7 @@ def _check_choice(body: Mapping[str, Any], review: Review) -> None:
     for item in named:
         kind = item.get("type") if isinstance(item, dict) else None
         if kind not in ("function", "custom") or (kind, _name(item)) not in offered or len(item) != 2:
-            review.refuse(f"tool_choice names {shown(item)}, which is none of the agent's own tools", hosted=True)
+            review.refuse(f"tool_choice names {shown(item)}, which is not a tool of the agent: {HOSTED}", hosted=True)
 
 
 def _parsed(body: Mapping[str, Any]) -> Request:

@@ -30,7 +30,7 @@ class ChatCollector:
 
     _fields: dict[str, Any] = attrs.field(factory=dict, init=False)
     _texts: dict[str, list[str]] = attrs.field(factory=dict, init=False)
-    _details: list[Any] = attrs.field(factory=list, init=False)
+    _details: list[dict[str, Any]] = attrs.field(factory=list, init=False)
     _calls: dict[int, dict[str, Any]] = attrs.field(factory=dict, init=False)
     _finish: str = attrs.field(default="", init=False)
     _done: bool = attrs.field(default=False, init=False)
@@ -57,7 +57,8 @@ class ChatCollector:
         for name in _TEXTS:
             if isinstance(delta.get(name), str):
                 self._texts.setdefault(name, []).append(delta[name])
-        self._details += delta.get("reasoning_details") or ()
+        for detail in delta.get("reasoning_details") or ():
+            _add_detail(self._details, detail)
         for position, part in enumerate(delta.get("tool_calls") or ()):
             self._call(part.get("index", position), part)
         if choice.get("finish_reason"):
@@ -84,7 +85,7 @@ class ChatCollector:
         message: dict[str, Any] = {"role": "assistant"}
         message |= {name: "".join(pieces) for name, pieces in self._texts.items()}
         if self._details:
-            message["reasoning_details"] = _merged(self._details)
+            message["reasoning_details"] = [_joined(detail) for detail in self._details]
         if self._calls:
             message["tool_calls"] = [_written(call) for _, call in sorted(self._calls.items())]
         return {**self._fields, "choices": [{"message": message, "finish_reason": self._finish}]}
@@ -97,24 +98,21 @@ def _written(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": arguments}}
 
 
-def _merged(details: list[Any]) -> list[Any]:
-    """Reasoning details, with the pieces of a text in one entry."""
-    merged: list[dict[str, Any]] = []
-    for detail in details:
-        last = merged[-1] if merged else {}
-        same = last and (last.get("type"), last.get("index")) == (detail.get("type"), detail.get("index"))
-        if not same:
-            merged.append({name: [value] if name in _PIECES else value for name, value in detail.items()})
-            continue
-        for name, value in detail.items():
-            if name in _PIECES:
-                last.setdefault(name, []).append(value)
-            elif value is not None:
-                last[name] = value
-    for detail in merged:
-        for name in _PIECES & detail.keys():
-            detail[name] = "".join(piece for piece in detail[name] if isinstance(piece, str))
-    return merged
+def _add_detail(merged: list[dict[str, Any]], detail: Mapping[str, Any]) -> None:
+    """Add a piece of the reasoning details; pieces of one text become one entry."""
+    last = merged[-1] if merged else {}
+    if not last or (last.get("type"), last.get("index")) != (detail.get("type"), detail.get("index")):
+        last = {}
+        merged.append(last)
+    for name, value in detail.items():
+        if name in _PIECES:
+            last.setdefault(name, []).append(string(value))
+        elif value is not None:
+            last[name] = value
+
+
+def _joined(detail: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: "".join(value) if name in _PIECES else value for name, value in detail.items()}
 
 
 _PIECES = frozenset({"text", "summary", "data"})

@@ -163,10 +163,8 @@ def tagged(kinds: Mapping[str, Check], *, default: str = "", tag: str = "type") 
             return
         kind = value.get(tag, default)
         if not isinstance(kind, str) or kind not in kinds:
-            what = f"the type {shown(kind)}" if kind or tag in value else f"without {tag}"
-            review.refuse(
-                f"{where} is {what}, which is not forwarded: only {', '.join(sorted(kinds))}", hosted=bool(kind)
-            )
+            has = f"has the {tag} {shown(kind)}" if kind or tag in value else f"has no {tag}"
+            review.refuse(f"{where} {has}: only {', '.join(sorted(kinds))} are forwarded", hosted=bool(kind))
             return
         kinds[kind](value, where, review)
 
@@ -236,6 +234,7 @@ HOSTED_FIELDS = frozenset(
 )
 """Fields that make providers run tools or load something."""
 
+HOSTED = "tools that the provider runs are not available; turn them off in the agent"
 _STATE = "only what is in the request is sent to the model; configure the agent to send the whole conversation"
 _ROUTE = "the variant determines the provider and its settings"
 _HOSTED = "it makes the provider run tools or load data; turn it off in the agent"

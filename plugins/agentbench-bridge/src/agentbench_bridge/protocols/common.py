@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
 
 from agentbench_bridge.protocols.admission import DEFAULT_OUTPUT_TOKENS, Limits, ModelMap
-from agentbench_bridge.protocols.checks import Review, shown
+from agentbench_bridge.protocols.checks import HOSTED, Review, shown
 from agentbench_core import Message, Request, ToolCall, ToolSpec
 
 _SHELLS = frozenset(
@@ -47,7 +46,7 @@ def map_model(body: dict[str, Any], models: ModelMap, review: Review) -> None:
     if name is None:
         review.refuse(
             f"the model {shown(asked)} is not mapped to a model of the provider: "
-            f"add it with --set agent.models={shlex.quote(json.dumps({asked: 'NAME'}))}"
+            "add it, or * for all others, with --set agent.models=..."
         )
         return
     for model in (asked, name):
@@ -248,8 +247,8 @@ def without_tools(body: dict[str, Any], review: Review, *, demands: Callable[[An
     choice = body.get("tool_choice")
     if choice is not None and demands(choice):
         review.refuse(
-            "tool_choice demands a call, but no tool is left: tools of the provider are not available",
-            hosted=bool(review.stripped),
+            f"tool_choice is {shown(choice)}, but the agent offers no tool of its own: {HOSTED}",
+            hosted=True,
         )
     body.pop("tool_choice", None)
     body.pop("parallel_tool_calls", None)

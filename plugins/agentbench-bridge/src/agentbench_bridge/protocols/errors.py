@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentbench_bridge.protocols.strict_json import written
 
 _CREATED = "2025-01-01T00:00:00Z"
+_ANTHROPIC_TYPES: Mapping[int, str] = {404: "not_found_error", 413: "request_too_large", 529: "overloaded_error"}
+_OPENAI_CODES: Mapping[int, str] = {401: "invalid_api_key", 404: "not_found", 429: "rate_limit_exceeded"}
+_FAILURES: Mapping[str, str] = {
+    "invalid_request_error": "invalid_prompt",
+    "authentication_error": "invalid_prompt",
+    "rate_limit_error": "rate_limit_exceeded",
+}
+"""Codes of failed responses; clients do not retry after ``invalid_prompt``."""
 
 
 def error_body(protocol: str, status: int, kind: str, message: str) -> bytes:
@@ -15,22 +23,28 @@ def error_body(protocol: str, status: int, kind: str, message: str) -> bytes:
 
     Args:
         protocol: ``chat``, ``responses`` or ``messages``.
-        status: the HTTP status.
+        status: the HTTP status; some have their own type or code.
         kind: ``invalid_request_error``, ``authentication_error``, ``rate_limit_error`` or ``api_error``.
         message: what happened, and what to do.
     """
     if protocol == "messages":
-        return written({"type": "error", "error": {"type": kind, "message": message}, "request_id": None})
-    code = "rate_limit_exceeded" if kind == "rate_limit_error" else None
-    return written({"error": {"message": message, "type": kind, "param": None, "code": code}, "status": status})
+        error = {"type": _ANTHROPIC_TYPES.get(status, kind), "message": message}
+        return written({"type": "error", "error": error, "request_id": None})
+    return written({"error": {"message": message, "type": kind, "param": None, "code": _OPENAI_CODES.get(status)}})
 
 
 def error_event(protocol: str, kind: str, message: str) -> bytes:
-    """The server-sent event that ends a stream which cannot be continued."""
+    """The server-sent event that ends a stream which cannot be continued; for ``kind``, see :func:`error_body`."""
     if protocol == "messages":
-        return _event("error", {"type": "error", "error": {"type": kind, "message": message}})
+        return _event("error", {"type": "error", "error": {"type": kind, "message": message}, "request_id": None})
     if protocol == "responses":
-        return _event("error", {"type": "error", "code": kind, "message": message, "param": None, "sequence_number": 0})
+        response = {
+            "id": "resp_failed", "object": "response", "created_at": 0, "status": "failed", "model": "", "output": [],
+            "error": {"code": _FAILURES.get(kind, "server_error"), "message": message}, "incomplete_details": None,
+            "instructions": None, "metadata": {}, "parallel_tool_calls": False, "temperature": None, "top_p": None,
+            "tool_choice": "auto", "tools": [], "usage": None,
+        }  # fmt: skip
+        return _event("response.failed", {"type": "response.failed", "sequence_number": 0, "response": response})
     return _event("", {"error": {"message": message, "type": kind, "param": None, "code": None}})
 
 

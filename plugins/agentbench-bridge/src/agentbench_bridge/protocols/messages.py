@@ -11,6 +11,7 @@ from agentbench_bridge.protocols.checks import (
     BASE64,
     CACHE_CONTROL,
     HINTS,
+    HOSTED,
     OWN_MCP,
     TOKENS,
     TOOL_NAME,
@@ -175,7 +176,7 @@ _CLIENT_TOOL = record(
         "allowed_callers": each(one_of("direct")),
     },
 )  # fmt: skip
-_CLIENT_TYPES = re.compile(r"(?:bash|text_editor|computer|memory)_20\d{6}")
+_CLIENT_TYPES = re.compile(r"(?:bash|text_editor|computer|memory)_20[0-9]{6}")
 """Types of tools that the provider defines and the agent runs."""
 _FIELDS: Mapping[str, Check] = {
     "model": text,
@@ -252,14 +253,14 @@ def _limit_thinking(body: dict[str, Any], review: Review) -> None:
     thinking = body.get("thinking")
     if thinking is None or thinking["type"] != "enabled" or thinking["budget_tokens"] < body["max_tokens"]:
         return
-    budget = body["max_tokens"] - 1
-    if budget < _MIN_THINKING:
+    budget = max(_MIN_THINKING, body["max_tokens"] // 2)
+    if budget >= body["max_tokens"]:
         review.refuse(
             f"thinking needs a max_tokens above {_MIN_THINKING}, not {body['max_tokens']}: "
             "raise the variant's max_tokens, or turn off thinking in the agent"
         )
         return
-    review.change(f"thinking.budget_tokens: lowered from {thinking['budget_tokens']} to {budget}, below max_tokens")
+    review.change(f"thinking.budget_tokens: lowered from {thinking['budget_tokens']} to {budget}, to fit max_tokens")
     body["thinking"] = {**thinking, "budget_tokens": budget}
 
 
@@ -304,7 +305,7 @@ def _check_choice(body: Mapping[str, Any], review: Review) -> None:
     names = {string(tool.get("name")) for tool in offered}
     if string(choice.get("name")) not in names:
         review.refuse(
-            f"tool_choice names {shown(choice.get('name'))}, which is none of the agent's own tools", hosted=True
+            f"tool_choice names {shown(choice.get('name'))}, which is not a tool of the agent: {HOSTED}", hosted=True
         )
 
 

@@ -14,7 +14,9 @@ from agentbench_bridge.protocols.sse import Event, EventParser
 from agentbench_core import Completion, Message, Usage
 
 MAX_RESPONSE = 64 * 2**20
-"""Maximum number of bytes of a response that are parsed."""
+"""Maximum number of bytes of a response without streaming."""
+MAX_STREAM = 4 * MAX_RESPONSE
+"""Maximum number of bytes of a stream: each piece of the content has its own event."""
 _MAX_ERROR = 2**20
 _SHOWN = 2_000
 """Maximum number of characters of an error message."""
@@ -70,7 +72,7 @@ class ResponseReader:
     stream: bool  #: whether a stream was requested
     _status: int = attrs.field(default=200, init=False)
     _events: EventParser = attrs.field(factory=EventParser, init=False)
-    _body: list[bytes] = attrs.field(factory=list, init=False)
+    _body: bytearray = attrs.field(factory=bytearray, init=False)
     _size: int = attrs.field(default=0, init=False)
     _failure: str = attrs.field(default="", init=False)
 
@@ -88,25 +90,26 @@ class ResponseReader:
         self._size += len(data)
         if self._failure or (self._status >= 400 and self._size > _MAX_ERROR):
             return
-        if self._size > MAX_RESPONSE:
-            self._failure = f"the response has more than {MAX_RESPONSE // 2**20} MiB"
+        most = MAX_STREAM if self.stream else MAX_RESPONSE
+        if self._size > most:
+            self._failure = f"the response has more than {most // 2**20} MiB"
             self._body.clear()
         elif self.stream:
             self._add(self._events.feed(data))
         else:
-            self._body.append(data)
+            self._body += data
 
     def completed(self) -> Completion:
         """The response. Raises ValueError."""
         if self._status >= 400:
-            return rejection(self._status, b"".join(self._body))
+            return rejection(self._status, bytes(self._body))
         if not 200 <= self._status < 300:
             raise ValueError(f"the server responded with status {self._status}")
         if self.stream:
             self._add(self._events.close())
         if self._failure:
             raise ValueError(self._failure)
-        response = self.collector.response() if self.stream else loaded(b"".join(self._body))
+        response = self.collector.response() if self.stream else loaded(bytes(self._body))
         error = response.get("error")
         if error:
             raise ValueError(f"the server reported an error: {error_text(response)}")

@@ -10,6 +10,7 @@ from agentbench_bridge.protocols.admission import Limits, ModelMap
 from agentbench_bridge.protocols.checks import (
     FILE_URL,
     HINTS,
+    HOSTED,
     IMAGE_URL,
     OWN_MCP,
     TOKENS,
@@ -311,7 +312,7 @@ def _check_choice(body: Mapping[str, Any], review: Review) -> None:
             or (kind, name) not in names
             or not set(item) <= {"type", "name"}
         ):
-            review.refuse(f"tool_choice names {shown(item)}, which is none of the agent's own tools", hosted=True)
+            review.refuse(f"tool_choice names {shown(item)}, which is not a tool of the agent: {HOSTED}", hosted=True)
 
 
 def _parsed(body: Mapping[str, Any]) -> Request:

@@ -20,12 +20,11 @@ class Event:
 class EventParser:
     """Parses bytes, split anywhere, into events.
 
-    Lines end with LF, CR or CRLF. Invalid UTF-8 becomes U+FFFD. Each byte is copied a constant number of times, however
-    long its line is.
+    Lines end with LF, CR or CRLF. Invalid UTF-8 becomes U+FFFD. The time is linear, however long lines are.
     """
 
-    _rest: list[bytes] = attrs.field(factory=list, init=False)
-    """The incomplete last line, in pieces."""
+    _rest: bytearray = attrs.field(factory=bytearray, init=False)
+    """The incomplete last line."""
     _after_cr: bool = attrs.field(default=False, init=False)
     _first: bool = attrs.field(default=True, init=False)
     _name: str = attrs.field(default="", init=False)
@@ -43,16 +42,16 @@ class EventParser:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         *lines, rest = data.split(b"\n")
         if lines:
-            lines[0] = b"".join([*self._rest, lines[0]])
-            self._rest = []
-        if rest:
-            self._rest.append(rest)
+            lines[0] = bytes(self._rest) + lines[0]
+            self._rest.clear()
+        self._rest += rest
         events = [self._line(line.decode("utf-8", "replace")) for line in lines]
         return [event for event in events if event is not None]
 
     def close(self) -> list[Event]:
         """The last event, if the stream ended without an empty line."""
-        line, self._rest = b"".join(self._rest), []
+        line = bytes(self._rest)
+        self._rest.clear()
         events = [self._line(line.decode("utf-8", "replace")) if line else None, self._line("")]
         return [event for event in events if event is not None]
 
