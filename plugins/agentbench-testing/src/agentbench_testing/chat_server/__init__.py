@@ -1,5 +1,7 @@
 """A loopback server with OpenRouter's API, for tests, demonstrations and benchmarks.
 
+It speaks Chat Completions, Responses and Messages, with and without streaming.
+
     from agentbench_testing.chat_server import LoopbackServer, answer, call, error, in_turn
 
     with LoopbackServer(in_turn(error(429, headers={"Retry-After": "1"}), answer("hello"))) as server:
@@ -12,7 +14,15 @@ the standard library is imported.
 
 from agentbench_testing.chat_server.catalogue import DEFAULT_MODEL, KEY, model
 from agentbench_testing.chat_server.replies import ABSENT, COUNTED, Call, Reply, answer, call, error
-from agentbench_testing.chat_server.responders import after, always, failing_from, in_turn
+from agentbench_testing.chat_server.responders import (
+    after,
+    always,
+    completed,
+    completing,
+    echoing,
+    failing_from,
+    in_turn,
+)
 from agentbench_testing.chat_server.server import LoopbackServer, Responder, Seen
 from agentbench_testing.chat_server.shapes import UNUSUAL
 
@@ -31,6 +41,9 @@ __all__ = [
     "always",
     "answer",
     "call",
+    "completed",
+    "completing",
+    "echoing",
     "error",
     "failing_from",
     "in_turn",

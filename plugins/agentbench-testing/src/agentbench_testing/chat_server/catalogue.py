@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -43,6 +43,23 @@ def model(
     }
 
 
+def models_page(models: Sequence[Mapping[str, Any]], *, for_messages: bool) -> dict[str, Any]:
+    """The response of ``GET /models``: OpenRouter's, which OpenAI's client can read, or that of the Messages API."""
+    if not for_messages:
+        listed = [{"object": "model", "owned_by": "loopback", **entry} for entry in models]
+        return {"object": "list", "data": listed, "total_count": len(models)}
+    ids = [entry["id"] for entry in models]
+    entries = [
+        {"type": "model", "id": each, "display_name": each, "created_at": "2023-11-14T22:13:20Z"} for each in ids
+    ]
+    return {
+        "data": entries,
+        "has_more": False,
+        "first_id": ids[0] if ids else None,
+        "last_id": ids[-1] if ids else None,
+    }
+
+
 def _plain(price: Decimal) -> str:
     """The price without an exponent, as in OpenRouter's model list."""
     return f"{price:f}"
@@ -64,11 +81,18 @@ def tokens_of(value: object) -> int:
     return max(len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) // _BYTES_PER_TOKEN, 1)
 
 
+def prompt_tokens_of(request: Mapping[str, Any]) -> int:
+    """The approximate number of tokens of a request in any protocol: its messages and tools."""
+    return tokens_of([request[name] for name in ("instructions", "system", "messages", "input") if name in request]) + (
+        tokens_of(request["tools"]) if request.get("tools") else 0
+    )
+
+
 def counted(request: Mapping[str, Any], body: Mapping[str, Any], pricing: Mapping[str, Any]) -> dict[str, Any]:
     """The usage block of a response: the tokens of a request and response, and their cost at these prices per token."""
     choices = body.get("choices")
     message = choices[0].get("message") if isinstance(choices, list) and choices else None
-    prompt = tokens_of([request.get("messages"), request.get("tools")])
+    prompt = prompt_tokens_of(request)
     completion = tokens_of(message) if message is not None else 0
     return {
         "prompt_tokens": prompt,

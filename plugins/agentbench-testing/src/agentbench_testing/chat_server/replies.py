@@ -56,8 +56,21 @@ class Reply:
     last: bool = False
     """Close the connection after this response without announcing it."""
 
+    delta: int = 64
+    """For streams: characters of text or arguments per event."""
+    rate: float = 0.0
+    """For streams: events per second; 0 sends everything at once."""
+    events: int | None = None
+    """For streams: number of events that are sent before the end, or before ``hang``, ``reset`` or ``close``."""
+    stream_error: str | None = None
+    """For streams: message of an error event, sent after ``events`` events, or instead of the last one."""
+    pieces: Sequence[bytes] | None = None
+    """The events of a stream, which replace ``json``; set by the server when a client requests a stream."""
+
     def body(self) -> bytes:
         """The body, including padding."""
+        if self.pieces is not None:
+            return b" " * self.padding + b"".join(self.pieces)
         text = self.raw if self.raw is not None else json_format.dumps(self.json, ensure_ascii=False).encode()
         return b" " * self.padding + text
 

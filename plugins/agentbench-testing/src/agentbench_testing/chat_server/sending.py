@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 
@@ -28,10 +29,13 @@ def send(reply: Reply, connection: socket.socket, pause: Callable[[float], None]
     if reply.delay:
         pause(reply.delay)
     strikes = reply.hang or reply.reset or reply.close
-    remaining = reply.sent if strikes else None
-    for number, piece in enumerate(_pieces(reply)):
+    remaining = reply.sent if strikes and reply.events is None else None
+    started = time.monotonic()
+    for number, piece in enumerate(_pieces(reply, ends=not strikes)):
         if number and reply.drip:
             pause(reply.drip)
+        elif number and reply.rate:
+            pause(max(started + number / reply.rate - time.monotonic(), 0.0))
         going = piece if remaining is None else piece[:remaining]
         connection.sendall(going)
         if remaining is not None:
@@ -46,8 +50,11 @@ def send(reply: Reply, connection: socket.socket, pause: Callable[[float], None]
         raise GoneError
 
 
-def _pieces(reply: Reply) -> Iterator[bytes]:
-    """The bytes to send, in pieces; by default in one piece."""
+def _pieces(reply: Reply, *, ends: bool) -> Iterator[bytes]:
+    """The bytes to send, in pieces; by default in one piece. Streams end with the last chunk only if ``ends``."""
+    if reply.pieces is not None and not reply.drip:
+        yield from _events(reply, ends=ends)
+        return
     body = reply.body()
     header = _header(reply, len(body))
     if not reply.drip:
@@ -60,6 +67,19 @@ def _pieces(reply: Reply) -> Iterator[bytes]:
         yield b"0\r\n\r\n"
     else:
         yield from pieces
+
+
+def _events(reply: Reply, *, ends: bool) -> Iterator[bytes]:
+    """A stream: each event is a chunk; the header precedes the first one, if any."""
+    header = _header(reply, 0)
+    end = b"0\r\n\r\n" if ends else b""
+    chunks = [_chunk(piece) for piece in reply.pieces or ()]
+    if not reply.rate:
+        yield header + b"".join(chunks) + end
+        return
+    yield header + b"".join(chunks[:1])
+    yield from chunks[1:-1]
+    yield b"".join([*chunks[1:][-1:], end])
 
 
 def _cut(data: bytes, size: int) -> Iterator[bytes]:

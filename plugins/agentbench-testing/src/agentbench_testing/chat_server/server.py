@@ -1,4 +1,8 @@
-"""A real HTTP server on loopback with OpenRouter's API; a responder selects its replies."""
+"""A real HTTP server on loopback with OpenRouter's API; a responder selects its replies.
+
+It serves Chat Completions, Responses and Messages below ``/api/v1`` and, for clients that are configured with the root,
+below ``/v1``.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,21 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from agentbench_testing.chat_server.catalogue import DEFAULT_MODEL, KEY, cost_of, counted, model
+from agentbench_testing.chat_server.catalogue import (
+    DEFAULT_MODEL,
+    KEY,
+    cost_of,
+    counted,
+    model,
+    models_page,
+    prompt_tokens_of,
+)
 from agentbench_testing.chat_server.listening import Arrival, Listener
+from agentbench_testing.chat_server.native import PATHS, in_protocol
 from agentbench_testing.chat_server.replies import ABSENT, Reply, error
 
 PREFIX = "/api/v1"
+_OTHER_PREFIX = "/v1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +55,12 @@ class Seen:
 
 
 Responder = Callable[[Mapping[str, Any], Seen], Reply]
-"""Maps a chat request to a reply. Called in many threads at once."""
+"""Maps a request for a completion, in any protocol, to a reply. Called in many threads at once."""
 
 _NOTHING_HERE = Reply(status=404, json={"error": {"code": 404, "message": "File Not Found", "type": "not_found_error"}})
 _NO_KEY = error(401, "No auth credentials found")
 _NO_OBJECT = error(400, 'Input required: specify "prompt" or "messages"')
+_COUNT_TOKENS = "/messages/count_tokens"
 
 
 class LoopbackServer:
@@ -68,7 +83,7 @@ class LoopbackServer:
         """Prepare a server.
 
         Args:
-            responder: replies to chat requests; see :func:`.answer`, :func:`.error` and :mod:`.responders`.
+            responder: replies to requests for a completion; see :func:`.answer`, :func:`.error` and :mod:`.responders`.
             models: entries of ``/models`` (see :func:`.model`), or just names; ``None``: 404, as on some servers.
             key: the response of ``/key``; ``None``: 404, as on all servers but OpenRouter.
             require_key: the only accepted key; requests without it get a 401. ``None``: no key is required.
@@ -100,13 +115,23 @@ class LoopbackServer:
             return list(self._received)
 
     @property
+    def root_url(self) -> str:
+        """The base URL for clients that add ``/v1`` themselves: ``http://127.0.0.1:PORT``."""
+        return self.base_url.removesuffix(PREFIX)
+
+    @property
     def chat_requests(self) -> list[Seen]:
-        """The requests for a completion, in order."""
+        """The requests for a chat completion, in order."""
         return [seen for seen in self.requests if seen.path == "/chat/completions"]
 
     @property
+    def model_requests(self) -> list[Seen]:
+        """The requests for a completion in any protocol, in order."""
+        return [seen for seen in self.requests if urlsplit(seen.path).path in PATHS]
+
+    @property
     def billed_usd(self) -> float:
-        """Total cost in US dollars of all replies to chat requests, whether or not they arrived."""
+        """Total cost in US dollars of all replies to requests for a completion, whether or not they arrived."""
         with self._lock:
             return math.fsum(self._costs)
 
@@ -127,14 +152,25 @@ class LoopbackServer:
     def _reply_to(self, arrival: Arrival) -> Reply:
         """Record a request, and return the reply to it."""
         seen = self._enter(arrival)
-        if self._require_key is not None and seen.headers.get("authorization") != f"Bearer {self._require_key}":
-            return _NO_KEY
         url = urlsplit(seen.path)
+        request = seen.body if isinstance(seen.body, dict) else {}
+        reply = self._selected(url.path, parse_qs(url.query), seen)
+        protocol_path = "/messages" if url.path == _COUNT_TOKENS else url.path
+        return in_protocol(reply, protocol_path, request) if protocol_path in PATHS else reply
+
+    def _selected(self, path: str, query: Mapping[str, Sequence[str]], seen: Seen) -> Reply:
+        """The reply to a request, in the format of Chat Completions."""
+        if self._require_key is not None and self._require_key not in _keys(seen.headers):
+            return _NO_KEY
         if seen.method == "GET":
-            return self._page(url.path, parse_qs(url.query))
-        if (seen.method, url.path) != ("POST", "/chat/completions"):
+            return self._page(path, query, seen)
+        if seen.method != "POST" or not (path in PATHS or path == _COUNT_TOKENS):
             return _NOTHING_HERE
-        return self._completion(seen.body, seen) if isinstance(seen.body, dict) else _NO_OBJECT
+        if not isinstance(seen.body, dict):
+            return _NO_OBJECT
+        if path == _COUNT_TOKENS:
+            return Reply(json={"input_tokens": prompt_tokens_of(seen.body)})
+        return self._completion(seen.body, seen)
 
     def _enter(self, arrival: Arrival) -> Seen:
         try:
@@ -145,7 +181,7 @@ class LoopbackServer:
             seen = Seen(
                 number=len(self._received) + 1,
                 method=arrival.method,
-                path=arrival.path.removeprefix(PREFIX),
+                path=_relative(arrival.path),
                 headers=arrival.headers,
                 body=body,
                 raw=arrival.body,
@@ -155,9 +191,9 @@ class LoopbackServer:
             self._received.append(seen)
         return seen
 
-    def _page(self, path: str, query: Mapping[str, Sequence[str]]) -> Reply:
+    def _page(self, path: str, query: Mapping[str, Sequence[str]], seen: Seen) -> Reply:
         if path == "/models" and self._models is not None:
-            return Reply(json={"data": self._models, "total_count": len(self._models)})
+            return Reply(json=models_page(self._models, for_messages="anthropic-version" in seen.headers))
         if path == "/key" and self._key is not None:
             return Reply(json={"data": dict(self._key)})
         if path == "/generation" and self._generations:
@@ -208,6 +244,17 @@ class LoopbackServer:
                     "native_tokens_completion": usage.get("completion_tokens"),
                     "cancelled": False,
                 }
+
+
+def _relative(path: str) -> str:
+    prefix = next((prefix for prefix in (PREFIX, _OTHER_PREFIX) if path.startswith(f"{prefix}/")), "")
+    return path.removeprefix(prefix)
+
+
+def _keys(headers: Mapping[str, str]) -> list[str]:
+    """The keys in the headers that clients of the three protocols use."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return [key for key in (token if scheme == "Bearer" else "", headers.get("x-api-key", "")) if key]
 
 
 def _with_ids(choice: Mapping[str, Any], number: int) -> dict[str, Any]:
