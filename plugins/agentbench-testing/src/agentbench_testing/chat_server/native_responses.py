@@ -1,7 +1,7 @@
 """The Responses protocol: a response, or its stream of events.
 
 Calls are sent as the kind of item that the offered tool requires: function, ``custom`` (the argument ``input`` is the
-free text), ``local_shell`` (the arguments are the action), or a function in a namespace (``NAMESPACE.NAME``).
+free text), ``local_shell`` (the arguments are the action), or one of these in a namespace (``NAMESPACE.NAME``).
 """
 
 from __future__ import annotations
@@ -126,38 +126,38 @@ def _items(answer: Answer, request: Mapping[str, Any]) -> list[dict[str, Any]]:
     return items + [_call(call, kinds, f"{answer.number}_{number}") for number, call in enumerate(answer.calls)]
 
 
+def offered_tools(request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The tools of a request, including those in items of its input, as some clients of OpenAI send them."""
+    items = request.get("input")
+    added = [item for item in items if item.get("type") == "additional_tools"] if isinstance(items, list) else []
+    return [tool for where in (request, *added) for tool in where.get("tools") or ()]
+
+
 def _kinds(request: Mapping[str, Any]) -> dict[str, str]:
-    """The type of each tool; for functions in a namespace, its name is part of the tool's name."""
+    """The type of each tool, by its name, which starts with its namespace, if any."""
     kinds: dict[str, str] = {}
-    for tool in request.get("tools") or ():
+    for tool in offered_tools(request):
         kind, name = tool.get("type"), tool.get("name")
         if kind == "namespace":
-            kinds |= {f"{name}.{inner.get('name')}": "namespace" for inner in tool.get("tools") or ()}
+            kinds |= {f"{name}.{inner.get('name')}": str(inner.get("type")) for inner in tool.get("tools") or ()}
         else:
-            kinds[name or kind] = kind
+            kinds[str(name or kind)] = str(kind)
     return kinds
 
 
 def _call(call: NativeCall, kinds: Mapping[str, str], number: str) -> dict[str, Any]:
     kind = kinds.get(call.name, "function")
-    common = {"status": "completed", "call_id": call.id}
-    if kind == "custom":
-        text = call.value().get("input")
-        return {
-            "id": f"ctc_{number}",
-            "type": "custom_tool_call",
-            **common,
-            "name": call.name,
-            "input": text if isinstance(text, str) else call.arguments,
-        }
+    common: dict[str, Any] = {"status": "completed", "call_id": call.id}
     if kind == "local_shell":
         action = {"type": "exec", "command": [], "env": {}, **call.value()}
         return {"id": f"lsh_{number}", "type": "local_shell_call", **common, "action": action}
-    item = {"id": f"fc_{number}", "type": "function_call", **common, "name": call.name, "arguments": call.arguments}
-    if kind == "namespace":
-        namespace, _, name = call.name.partition(".")
-        item |= {"namespace": namespace, "name": name}
-    return item
+    namespace, _, name = call.name.rpartition(".") if call.name in kinds else ("", "", call.name)
+    common |= {"name": name, **({"namespace": namespace} if namespace else {})}
+    if kind == "custom":
+        text = call.value().get("input")
+        text = text if isinstance(text, str) else call.arguments
+        return {"id": f"ctc_{number}", "type": "custom_tool_call", **common, "input": text}
+    return {"id": f"fc_{number}", "type": "function_call", **common, "arguments": call.arguments}
 
 
 def _begun(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from agentbench_core import Message, Request, ToolCall, ToolSpec
 from agentbench_testing.chat_server.native import Protocol
+from agentbench_testing.chat_server.native_responses import offered_tools
 
 _FREEFORM = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 _COMMAND_LIST = {"type": "array", "items": {"type": "string"}}
@@ -29,9 +30,10 @@ _TEXTS = ("text", "input_text", "output_text")
 def request_in(protocol: Protocol, sent: Mapping[str, Any]) -> Request:
     """The request in a JSON body. Raises KeyError, TypeError or ValueError if it is malformed."""
     messages, tools = _READERS[protocol]
+    offered = offered_tools(sent) if protocol == "responses" else sent.get("tools") or ()
     return Request(
         messages=tuple(messages(sent)),
-        tools=tuple(tools(sent.get("tools") or ())),
+        tools=tuple(tools(offered)),
         model=sent.get("model") or "",
         max_tokens=next((sent[name] for name in _MAXIMA[protocol] if sent.get(name)), None),
         temperature=sent.get("temperature"),
@@ -101,7 +103,7 @@ def _responses_messages(sent: Mapping[str, Any]) -> Iterator[Message]:
         if made := _call(item):
             calls.append(made)
             continue
-        if item.get("type") == "reasoning":
+        if item.get("type") in ("reasoning", "additional_tools"):
             continue
         if item.get("role") == "assistant" and not calls:
             texts.append(_text(item.get("content")))
@@ -124,29 +126,29 @@ def _responses_messages(sent: Mapping[str, Any]) -> Iterator[Message]:
 def _call(item: Mapping[str, Any]) -> ToolCall | None:
     """The call in an item; ``None`` if it is something else."""
     identity = item.get("call_id") or item.get("id") or ""
+    prefix = f"{item['namespace']}." if item.get("namespace") else ""
     match item.get("type"):
         case "function_call":
-            prefix = f"{item['namespace']}." if item.get("namespace") else ""
             return ToolCall(tool=prefix + item["name"], arguments=_arguments(item["arguments"]), id=identity)
         case "custom_tool_call":
-            return ToolCall(tool=item["name"], arguments={"input": item["input"]}, id=identity)
+            return ToolCall(tool=prefix + item["name"], arguments={"input": item["input"]}, id=identity)
         case "local_shell_call":
             return ToolCall(tool="local_shell", arguments={"command": item["action"]["command"]}, id=identity)
     return None
 
 
-def _responses_tools(tools: Iterable[Mapping[str, Any]]) -> Iterator[ToolSpec]:
+def _responses_tools(tools: Iterable[Mapping[str, Any]], prefix: str = "") -> Iterator[ToolSpec]:
     for tool in tools:
         match tool.get("type"):
             case "function":
-                yield _function(tool)
+                yield _function(tool, prefix)
             case "custom":
-                yield ToolSpec(name=tool["name"], description=tool.get("description") or "", parameters=_FREEFORM)
+                about = tool.get("description") or ""
+                yield ToolSpec(name=prefix + tool["name"], description=about, parameters=_FREEFORM)
             case "local_shell":
                 yield ToolSpec(name="local_shell", description="", parameters=_LOCAL_SHELL)
-            case "namespace":
-                inner = (each for each in tool["tools"] if each.get("type") == "function")
-                yield from (_function(each, f"{tool['name']}.") for each in inner)
+            case "namespace" if not prefix:
+                yield from _responses_tools(tool["tools"], f"{tool['name']}.")
 
 
 # --- Messages ------------------------------------------------------------------------------------------------------
