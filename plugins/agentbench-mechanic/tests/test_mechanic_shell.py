@@ -13,7 +13,7 @@ import pytest
 
 from agentbench_core import Message, Request, ToolCall, ToolSpec
 from agentbench_mechanic.mechanic import next_reply
-from agentbench_mechanic.shell import from_shell, has_only_a_shell
+from agentbench_mechanic.shell import from_shell, shell_in
 from agentbench_mechanic.transcript import Transcript
 
 SOURCE = "def fits(width, text):\n    return len(text) < width\n"
@@ -48,6 +48,14 @@ def program(tmp_path: Path) -> Path:
     (root / "fits.py").write_text(SOURCE)
     (root / "test_fits.py").write_text(TEST)
     return root
+
+
+def translated(request: Request) -> Transcript:
+    """The conversation of a request with its commands translated back."""
+    transcript = Transcript.of(request)
+    shell = shell_in(transcript)
+    assert shell is not None
+    return from_shell(transcript, shell)
 
 
 class Shell:
@@ -99,7 +107,7 @@ def test_it_searches_and_applies_the_change_that_helps(program: Path) -> None:
     while shell.turn():
         pass
     assert (program / "fits.py").read_text() == SOURCE.replace("<", "<=")
-    tools = [one.tool for one in from_shell(Transcript.of(shell.request)).exchanges]
+    tools = [one.tool for one in translated(shell.request).exchanges]
     assert tools[-2:] == ["apply_patch", "run"]
     assert shell.commands[-1] == END
     assert sorted(path.name for path in program.iterdir()) == ["fits.py", "test_fits.py"]
@@ -112,7 +120,7 @@ def test_if_the_search_cannot_run_it_reads_and_guesses(program: Path) -> None:
     while shell.turn(refuse=["mechanic.packed"]):
         pass
     assert (program / "fits.py").read_text() == odd.replace("(text) <", "(text) <=")
-    transcript = from_shell(Transcript.of(shell.request))
+    transcript = translated(shell.request)
     assert sorted(transcript.listed_paths()) == ["fits.py", "test_fits.py"]
     assert transcript.read() == {"fits.py": odd}
     assert sum(one.tool == "apply_patch" for one in transcript.exchanges) > 1, "the first guess should be wrong"
@@ -124,7 +132,7 @@ def test_a_patch_that_does_not_apply_is_refused(program: Path) -> None:
         if len(shell.commands) and "repair" in shell.commands[-1]:
             (program / "fits.py").write_text("# changed\n" * 9)
         shell.turn()
-    patch = from_shell(Transcript.of(shell.request)).calls_of("apply_patch")[-1]
+    patch = translated(shell.request).calls_of("apply_patch")[-1]
     assert not patch.ok
     assert "does not apply" in patch.result or "patch failed" in patch.result
 
@@ -140,22 +148,32 @@ def test_it_gives_up_with_the_command_that_ends(program: Path) -> None:
 
 def test_truncated_output_is_not_used_as_a_file() -> None:
     cut = json.dumps({"returncode": 0, "output_head": "a = 1\n", "output_tail": "b = 2\n", "elided_chars": 9})
-    transcript = from_shell(Transcript.of(ran("cat -- a.py", cut)))
+    transcript = translated(ran("cat -- a.py", cut))
     assert transcript.calls_of("read_file")[0].argument("path") == "a.py"
     assert transcript.read() == {}
 
 
 @pytest.mark.parametrize("result", ["", "killed", '{"returncode": -1, "output": "x"}', '{"returncode": "0"}', "[1]"])
 def test_a_command_that_did_not_end(result: str) -> None:
-    (found,) = from_shell(Transcript.of(ran("sleep 9", result))).exchanges
+    (found,) = translated(ran("sleep 9", result)).exchanges
     assert (found.tool, found.ok) == ("run", False)
 
 
 def test_which_tools_are_a_shell() -> None:
-    other = ToolSpec(name="read_file", description="", parameters={})
-    assert has_only_a_shell(Transcript.of(Request(messages=(), tools=SHELL)))
-    assert not has_only_a_shell(Transcript.of(Request(messages=(), tools=(*SHELL, other))))
-    assert not has_only_a_shell(Transcript.of(Request(messages=(), tools=(other,))))
+    def found(*tools: ToolSpec) -> str | None:
+        shell = shell_in(Transcript.of(Request(messages=(), tools=tools)))
+        return shell and shell.name
+
+    def spec(name: str, *arguments: str) -> ToolSpec:
+        properties = {argument: {"type": "string"} for argument in arguments}
+        return ToolSpec(name=name, description="", parameters={"type": "object", "properties": properties})
+
+    assert found(*SHELL) == "bash"
+    assert found(spec("read_file", "path"), spec("Bash", "command", "description")) == "Bash"
+    assert found(spec("exec_command", "cmd"), spec("apply_patch", "input")) == "exec_command"
+    assert found(spec("functions.exec", "input")) == "functions.exec"
+    assert found(spec("bash", "script"), spec("read_file", "path"), spec("exec", "text")) is None
+    assert found(*SHELL, spec("apply_patch", "unified_diff")) is None, "AgentBench's own tools"
 
 
 def test_without_a_command_that_ends_it_replies_with_text() -> None:

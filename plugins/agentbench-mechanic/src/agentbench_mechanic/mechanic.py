@@ -13,15 +13,13 @@ import re
 from agentbench_core import Request
 from agentbench_mechanic.exploring import explore, guess_from
 from agentbench_mechanic.failure_output import command_in
-from agentbench_mechanic.shell import from_shell, has_only_a_shell, to_shell
+from agentbench_mechanic.shell import from_shell, shell_in, to_shell
 from agentbench_mechanic.sub_agents import act, minimal_arguments, role_of
 from agentbench_mechanic.transcript import Exchange, Reply, Transcript
 from agentbench_mechanic.upload import search_command, upload_commands
 
-_SECONDS = 40.0
-"""Maximum seconds of one search, which must fit into the time limits of tools and attempts."""
-_MAX_FRUITLESS = 2
-"""Number of searches without a result after which it gives up."""
+_FRUITLESS_SECONDS = 80.0
+"""Seconds of searches without a result after which it gives up."""
 _MAX_PARTS = 12
 _MAX_READS = 6  # files
 _SEARCH = "-m repair"
@@ -32,8 +30,8 @@ _PROGRESS = re.compile(r"^repair: tried up to number (\d+), (\d+) left$", re.MUL
 def next_reply(request: Request) -> Reply:
     """The mechanic's response to a request."""
     transcript = Transcript.of(request)
-    if has_only_a_shell(transcript):
-        return to_shell(_next(from_shell(transcript)), transcript)
+    if shell := shell_in(transcript):
+        return to_shell(_next(from_shell(transcript, shell)), transcript, shell)
     return _next(transcript)
 
 
@@ -64,7 +62,7 @@ def _cannot_search(transcript: Transcript) -> bool:
 
 def _repair(transcript: Transcript) -> Reply:
     """The next step of a search in the sandbox: upload the program, run it, apply the change found, or give up."""
-    command = command_in(transcript.text)
+    command, seconds = command_in(transcript.text), transcript.search_seconds
     parts = upload_commands(transcript.max_tokens)
     uploads = [one for one in transcript.calls_of("run") if "mechanic.packed" in one.argument("command")]
     uploaded = sum(one.ok for one in uploads if _SEARCH not in one.argument("command"))
@@ -76,27 +74,27 @@ def _repair(transcript: Transcript) -> Reply:
     last = next((one for one in reversed(transcript.exchanges) if one.tool in ("run", "apply_patch")), None)
     searches = [one for one in transcript.calls_of("run") if _SEARCH in one.argument("command")]
     if not searches or last is None:
-        return _search(command, 0, unpack=True)
+        return _search(command, seconds, 0, unpack=True)
     if last.tool == "apply_patch":
         if last.ok and _passes(last, command):
             return Reply("The command passes now.")
-        return _search(command, 0 if last.ok else _progress(searches[-1])[0])
+        return _search(command, seconds, 0 if last.ok else _progress(searches[-1])[0])
     if last is searches[-1] and (change := _CHANGE.search(_with_unix_lines(last.result))):
         return Reply.call("This makes failing tests pass and breaks none.", "apply_patch", {"unified_diff": change[1]})
     if last is not searches[-1]:
-        return _search(command, 0)
+        return _search(command, seconds, 0)
     if re.search(r"^repair: \d+ tests pass, 0 fail$", last.result, re.MULTILINE):
         return Reply("No test fails.")
     number, left = _progress(last)
     fruitless = sum(not _CHANGE.search(_with_unix_lines(one.result)) for one in searches)
-    if not left or fruitless >= _MAX_FRUITLESS:
+    if not left or fruitless * seconds >= _FRUITLESS_SECONDS:
         return Reply("No change that I know helps. I give up.")
-    return _search(command, number)
+    return _search(command, seconds, number)
 
 
-def _search(command: str, skip: int, *, unpack: bool = False) -> Reply:
+def _search(command: str, seconds: float, skip: int, *, unpack: bool = False) -> Reply:
     text = "Trying small changes on a copy, and running the tests."
-    return Reply.call(text, "run", {"command": search_command(command, _SECONDS, skip, unpack=unpack)})
+    return Reply.call(text, "run", {"command": search_command(command, seconds, skip, unpack=unpack)})
 
 
 def _progress(search: Exchange) -> tuple[int, int]:

@@ -1,22 +1,24 @@
-"""The mechanic with only a shell: it translates its tool calls to shell commands, and the transcript back.
+"""The mechanic with a shell: it translates its tool calls to shell commands, and the transcript back.
 
-Each call has exactly one command, so commands can be translated back. The instruction of an agent that offers only a
-shell also names the command that ends the conversation.
+Each call has exactly one command, so commands can be translated back. Other tools of the agent are not used. The
+instruction of an agent that offers only a shell may also name the command that ends the conversation.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from agentbench_mechanic.failure_output import command_in
+from agentbench_mechanic.shell_tools import Observation, ShellTool, poll, unwrapped, with_polls, wrapped
+from agentbench_mechanic.sub_agents import role_of
 from agentbench_mechanic.transcript import Exchange, Reply, Transcript
 
-_SHELL = "bash"
+_SECONDS = 20.0
+"""Maximum seconds of one search: some agents end commands after 30 seconds."""
 _TOOLS = ("list_files", "read_file", "apply_patch", "run")
 _LIST = "find . -name '*.py' -not -path './.*' -type f"
 _READ = "cat -- "
@@ -28,32 +30,39 @@ _PATCH = re.compile(re.escape(_APPLY) + r"(.*?)^END\n", re.DOTALL | re.MULTILINE
 _END = re.compile(r"`(echo [A-Z_]+)`")
 
 
-def has_only_a_shell(transcript: Transcript) -> bool:
-    """Whether the only offered tool is a shell. In that case, the agent does not rerun the failing command."""
-    return list(transcript.tools) == [_SHELL] and "command" in transcript.properties(_SHELL)
+def shell_in(transcript: Transcript) -> ShellTool | None:
+    """The shell to use; ``None`` if there is none, or if the agent offers AgentBench's own tools."""
+    if "unified_diff" in transcript.properties("apply_patch") or role_of(transcript):
+        return None
+    return ShellTool.among(transcript)
 
 
-def from_shell(transcript: Transcript) -> Transcript:
+def from_shell(transcript: Transcript, shell: ShellTool) -> Transcript:
     """The transcript with commands translated back to tool calls."""
-    exchanges = tuple(_exchange(one, command_in(transcript.text)) for one in transcript.exchanges if one.tool == _SHELL)
+    failing = command_in(transcript.text)
+    exchanges = tuple(_exchange(one, shell, failing) for one in with_polls(transcript, shell))
     texts = [one.text_after for one in exchanges if one.tool == "apply_patch"]
     return dataclasses.replace(
         transcript,
         text="\n\n".join([transcript.text, *texts]),
         exchanges=exchanges,
         tools={name: {} for name in _TOOLS},
+        search_seconds=_SECONDS,
     )
 
 
-def to_shell(reply: Reply, transcript: Transcript) -> Reply:
-    """The reply as a shell command; a reply without a call becomes the command that ends the conversation."""
+def to_shell(reply: Reply, transcript: Transcript, shell: ShellTool) -> Reply:
+    """The reply as a shell command; a reply without a call becomes the command that ends the conversation, if any."""
+    if waiting := poll(transcript):
+        return Reply.call("Waiting for the command.", *waiting)
     if reply.calls:
         (call,) = reply.calls
-        return Reply.call(
-            reply.text, _SHELL, {"command": _command(call.tool, call.arguments, command_in(transcript.text))}
-        )
-    end = _END.search(transcript.text)
-    return Reply.call(reply.text, _SHELL, {"command": end[1]}) if end else reply
+        command = wrapped(_command(call.tool, call.arguments, command_in(transcript.text)))
+    elif end := _END.search(transcript.text):
+        command = end[1]
+    else:
+        return reply
+    return Reply.call(reply.text, shell.name, shell.arguments(command))
 
 
 def _command(tool: str, arguments: Mapping[str, Any], failing: str) -> str:
@@ -66,9 +75,10 @@ def _command(tool: str, arguments: Mapping[str, Any], failing: str) -> str:
     return str(arguments["command"])
 
 
-def _exchange(one: Exchange, failing: str) -> Exchange:
-    command = one.argument("command")
-    code, output, complete = _observation(one.result)
+def _exchange(one: Exchange, shell: ShellTool, failing: str) -> Exchange:
+    command = unwrapped(shell.command(one.arguments))
+    observed = Observation.of(one.result)
+    code, output, complete = observed.code, observed.output, observed.complete
     if command == _LIST:
         paths = "".join(f"\n  {line.removeprefix('./')}" for line in output.splitlines())
         return Exchange("list_files", {"glob": "**/*.py"}, f"paths:{paths}", one.text_after)
@@ -82,19 +92,7 @@ def _exchange(one: Exchange, failing: str) -> Exchange:
         message = "" if result.startswith("error") else f"`{failing}` {state} with this change. Output:\n\n{output}"
         return Exchange("apply_patch", {"unified_diff": patch[1]}, result, "\n\n".join([message, one.text_after]))
     result = f"error: {output}" if code is None else f"exit_code: {code}\nstdout:\n{output}"
-    return Exchange("run", one.arguments, result, one.text_after)
-
-
-def _observation(result: str) -> tuple[int | None, str, bool]:
-    """Exit code (``None``: unknown, or the command did not finish), output, and whether the output is complete."""
-    try:
-        observation = json.loads(result)
-    except (ValueError, RecursionError):
-        return None, result, True
-    if not isinstance(observation, Mapping) or type(code := observation.get("returncode")) is not int:
-        return None, result, True
-    parts = [str(observation[name]) for name in ("output", "output_head", "output_tail") if name in observation]
-    return code if code >= 0 else None, "\n".join(parts), "output" in observation
+    return Exchange("run", {"command": command}, result, one.text_after)
 
 
 def _split(text: str) -> list[str]:

@@ -45,6 +45,8 @@ class Transcript:
     """Offered tools: name -> JSON schema of the arguments."""
     max_tokens: int
     """Maximum tokens of the response."""
+    search_seconds: float = 40.0
+    """Maximum seconds of one search, which must fit into the time limits of tools and attempts."""
 
     @classmethod
     def of(cls, request: Request) -> Transcript:
