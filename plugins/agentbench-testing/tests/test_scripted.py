@@ -33,6 +33,7 @@ from agentbench_testing import (
     FAILING_COMMAND,
     FIX,
     CallDouble,
+    NativeDouble,
     Script,
     ScriptedLLM,
     ScriptedModel,
@@ -259,3 +260,51 @@ def _ask(context: AttemptContext) -> AgentResult:
     context.llm.complete(ASKED)
     context.tools.call(READ)
     return AgentResult()
+
+
+# --- forwarded requests ------------------------------------------------------------------------------------------
+
+
+def test_a_forwarded_request_records_what_arrives() -> None:
+    heard: list[bytes] = []
+    native = NativeDouble(b"{}", protocol="messages", headers={"a": "b"}, listen=heard.append)
+    assert CallDouble(native=native).native is native
+    assert CallDouble().native is None
+    assert (native.protocol, native.path, native.body, native.headers) == ("messages", "messages", b"{}", {"a": "b"})
+    with pytest.raises(ValueError, match="no response"):
+        native.completed()
+    native.started(200, {"content-type": "application/json"})
+    for piece in (b'{"choices": [{"message": {"content": "hel', b'lo"}}], "usage": null}'):
+        native.received(piece)
+    assert native.completed().message.content == "hello"
+    assert native.starts == [(200, {"content-type": "application/json"})]
+    assert heard == native.pieces
+    assert native.status == 200
+    assert native.ended == 2
+
+
+def forwarded(body: bytes, status: int = 200) -> NativeDouble:
+    native = NativeDouble()
+    native.started(status, {})
+    native.received(body)
+    return native
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'data: {"choices": []}\n\n', "incomplete"),
+        (b'data: {"error": {"code": 1}}\n\ndata: [DONE]\n\n', "reports an error"),
+        (b'{"choices": [', "Expecting value"),
+    ],
+)
+def test_forwarded_responses_that_are_incomplete(body: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        forwarded(body).completed()
+
+
+def test_forwarded_responses_are_read() -> None:
+    parts = b'data: {"choices": [{"delta": {"content": "a"}}]}\n\ndata: {"choices": []}\n\ndata: [DONE]\n\n'
+    assert forwarded(parts).completed().message.content == "a"
+    assert forwarded(b"anything", 400).completed().finish == "rejected"
+    assert forwarded(b"anything", 413).completed().finish == "context_overflow"

@@ -28,6 +28,7 @@ from .doubles.models import (
     calls as calls,
     says as says,
 )
+from .doubles.native import NativeDouble as NativeDouble
 from .doubles.observing import FakeClock as FakeClock, RecordingLog as RecordingLog
 from .doubles.run_directory import Ending as Ending, RecordingReporter as RecordingReporter, write_run as write_run
 from .doubles.sample_program import BROKEN as BROKEN, FAILING_COMMAND as FAILING_COMMAND, FIX as FIX

@@ -19,6 +19,7 @@ from agentbench_core import (
     LLMError,
     Message,
     ModelFacts,
+    NativeExchange,
     Request,
     ToolCall,
     Usage,
@@ -159,12 +160,14 @@ class CallDouble:
         refusal: AttemptStop | None = None,
         listen: Callable[[Told], None] = lambda _: None,
         as_written: Callable[[Any], Any] = lambda value: value,
+        native: NativeExchange | None = None,
     ) -> None:
         self.deadline = deadline or Deadline(60.0)  #: see the contract
         self.task_id = task_id  #: see the contract
         self.repeat = repeat  #: see the contract
         self.attempt_id = attempt_id or f"{task_id}-{repeat}"  #: see the contract
         self.agent = agent  #: see the contract
+        self.native = native  #: see the contract
         self.told: list[Told] = []  #: reports of the provider, in order
         self._most = exchanges
         self._refusal = refusal or AttemptStop("no further exchange may be sent")
