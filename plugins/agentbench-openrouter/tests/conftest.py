@@ -1,7 +1,9 @@
-"""Fixtures: a loopback HTTP server whose responses a test decides, and a fake clock."""
+"""Fixtures: loopback HTTP servers whose responses a test decides, and a fake clock."""
 
+import socket
+import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
@@ -70,6 +72,110 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def server(no_proxy: None) -> Iterator[Server]:
     played = Server()
+    thread = threading.Thread(target=played.http.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield played
+    played.over.set()
+    played.http.shutdown()
+    thread.join()
+    played.http.server_close()
+
+
+class Posted:
+    """One POST request, and the means to respond to it byte by byte."""
+
+    def __init__(self, request: BaseHTTPRequestHandler, number: int, body: bytes) -> None:
+        self._request = request
+        self.number = number
+        self.path = request.path
+        self.headers = [(name.lower(), value) for name, value in request.headers.items()]
+        self.body = body
+
+    def values(self, name: str) -> list[str]:
+        """The values of all headers with this name."""
+        return [value for known, value in self.headers if known == name]
+
+    def head(
+        self, status: int = 200, headers: Mapping[str, str] | None = None, *, kind: str = "text/event-stream"
+    ) -> None:
+        """Send the headers of a chunked response."""
+        fields = {"content-type": kind, "transfer-encoding": "chunked", **(headers or {})}
+        lines = [f"HTTP/1.1 {status} Whatever", *(f"{name}: {value}" for name, value in fields.items())]
+        self.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+
+    def piece(self, data: bytes) -> None:
+        """Send a piece of the body."""
+        self.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def end(self) -> None:
+        """End the body."""
+        self.write(b"0\r\n\r\n")
+
+    def write(self, data: bytes) -> None:
+        """Send literal bytes."""
+        self._request.wfile.write(data)
+        self._request.wfile.flush()
+
+    def send(self, status: int, body: bytes, headers: Mapping[str, str] | None = None, *, kind: str) -> None:
+        """Send a whole response."""
+        self.head(status, headers, kind=kind)
+        if body:
+            self.piece(body)
+        self.end()
+
+    def hang_up(self) -> None:
+        """Close the connection without ending the response."""
+        self._request.close_connection = True
+
+    def reset(self) -> None:
+        """End the connection with an RST."""
+        self._request.close_connection = True
+        self._request.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._request.connection.close()
+
+
+class Upstream:
+    """Calls ``play`` for every POST request; ``posted`` records them."""
+
+    def __init__(self) -> None:
+        self.play: Callable[[Posted], None] = lambda posted: posted.send(500, b"{}", kind="application/json")
+        self.posted: list[Posted] = []
+        self.over = threading.Event()
+        """Set at the end of the test: whoever hangs stops."""
+        self._lock = threading.Lock()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                with outer._lock:
+                    posted = Posted(self, len(outer.posted) + 1, body)
+                    outer.posted.append(posted)
+                try:
+                    outer.play(posted)
+                except OSError:
+                    self.close_connection = True
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                pass
+
+        class Http(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 128
+
+        self.http = Http(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+
+    def plays(self, *plays: Callable[[Posted], None]) -> None:
+        """One for each request, in order; the last one for all further requests."""
+        self.play = lambda posted: plays[min(posted.number, len(plays)) - 1](posted)
+
+
+@pytest.fixture
+def upstream(no_proxy: None) -> Iterator[Upstream]:
+    played = Upstream()
     thread = threading.Thread(target=played.http.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield played

@@ -25,7 +25,7 @@ def test_registers_the_llm() -> None:
 
     plugin.agentbench_register_llms(cast("Any", register))
     ((name, factory, options, capabilities),) = registered
-    assert (name, options, capabilities) == ("openrouter", OpenRouterOptions, ())
+    assert (name, options, capabilities) == ("openrouter", OpenRouterOptions, ("forwards",))
     made = factory(load({"base_url": "http://localhost/v1", "allow_fallbacks": False}, options, where="test"))
     assert "localhost" in repr(made)
     made.close()

@@ -36,6 +36,12 @@ def is_openrouter(base_url: str) -> bool:
     return name == "openrouter.ai" or name.endswith(".openrouter.ai")
 
 
+def is_anthropic(base_url: str) -> bool:
+    """Whether it is Anthropic's own API."""
+    name = host(base_url)
+    return name == "anthropic.com" or name.endswith(".anthropic.com")
+
+
 def is_loopback(base_url: str) -> bool:
     """Whether it is a server on this machine."""
     name = host(base_url)

@@ -39,15 +39,16 @@ class Reader:
     shown: Callable[[str], str] = lambda text: " ".join(text.split())[:300]
     """Sanitizes text from a server."""
 
-    def read(self, response: Response, *, wall: float) -> Completion | Failure:
+    def read(self, response: Response, *, wall: float, data: Mapping[str, Any] | None = None) -> Completion | Failure:
         """The result of an exchange.
 
         Args:
             response: a response from any server, with any status.
             wall: seconds since 1970, for retry hints that are dates.
+            data: the JSON of the response, if it is already known, instead of its body.
         """
         try:
-            result = self._read(response, wall)
+            result = self._read(response, wall) if data is None else self._read_object(data, response, wall)
         except RecursionError:
             result = Failure(
                 error="protocol",
@@ -76,6 +77,9 @@ class Reader:
             data = data[0]
         if not isinstance(data, dict):
             return self._unreadable(response, wall)
+        return self._read_object(data, response, wall)
+
+    def _read_object(self, data: Mapping[str, Any], response: Response, wall: float) -> Completion | Failure:
         inner = data.get("provider")
         if not data.get("choices") and isinstance(inner, dict) and inner.get("choices"):
             data = {**data, "provider": None, **inner}  # seen in practice: the response nested under a provider name
@@ -169,8 +173,16 @@ def _error_of(data: Mapping[str, Any], choice: Mapping[str, Any] | None, status:
         return data["error"]
     if data.get("object") == "error" or (status >= 400 and not data.get("choices")):
         return dict(data)
-    if choice is None:
-        return None
+    return None if choice is None else _choice_error(choice)
+
+
+def choice_error(data: Mapping[str, Any]) -> Any:
+    """The error in the first choice of a response or of a part of it; ``None`` if there is none."""
+    choice = _first(data.get("choices"))
+    return None if choice is None or _is_malformed(choice) else _choice_error(choice)
+
+
+def _choice_error(choice: Mapping[str, Any]) -> Any:
     if choice.get("error"):
         return None if _is_cut_off(choice) else choice["error"]
     if choice.get("finish_reason") == "error":

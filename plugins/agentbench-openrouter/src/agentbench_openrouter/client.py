@@ -1,4 +1,4 @@
-"""The only module that uses httpx: JSON from an OpenAI-compatible server, and completions."""
+"""The only module that uses httpx: JSON from a server, completions, and responses that are read while they arrive."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ import os
 import ssl
 import threading
 import time
-from collections.abc import Generator, Mapping
-from typing import Any
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any, TypeVar
 
 import httpx
 
 from agentbench_core import AttemptStop, Deadline, DeadlineExceeded, UnavailableError
-from agentbench_openrouter.addresses import checked, is_loopback
+from agentbench_openrouter.addresses import checked, is_anthropic, is_loopback
 from agentbench_openrouter.answers import Response
 from agentbench_openrouter.exchange import ExchangeError, Line, under
-from agentbench_openrouter.key import Key
+from agentbench_openrouter.key import Credentials, Key, KeyHeader
 from agentbench_openrouter.pages import Pages, SettingError
 from agentbench_openrouter.watchdog import AbandonedError, Watchdog, Watched
+
+T = TypeVar("T")
 
 MAX_BODY_BYTES = 32 << 20
 """Maximum size of a response; OpenRouter's list of models is about 1 MB."""
@@ -31,15 +33,20 @@ _KEPT_HEADERS = frozenset(
 )
 
 
-class _Sign(httpx.Auth):
-    """Adds the key to a request at the last moment, so that no variable contains it."""
+_NETWORK_ERRORS = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError)
+_ANTHROPIC_VERSION = {"anthropic-version": "2023-06-01"}
+"""Anthropic rejects requests without a version."""
 
-    def __init__(self, key: Key | None) -> None:
-        self._key = key
+
+class _Sign(httpx.Auth):
+    """Adds the key and other secrets to a request at the last moment, so that no variable contains them."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        if self._key is not None:
-            request.headers["authorization"] = self._key.header()
+        for name, value in self._credentials.headers(request.url.path):
+            request.headers[name] = value
         yield request
 
 
@@ -82,11 +89,31 @@ class _Lane:
             self.line.watch(name, info)
 
 
+class Arriving:
+    """A response whose body is still arriving. Used by one thread."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], chunks: Iterator[bytes]) -> None:
+        self.status = status
+        self.headers = headers
+        """With lowercase names."""
+        self.chunks = chunks
+        """The body without decoding, in pieces as they arrive. Iteration raises ExchangeError if it breaks off."""
+        self.complete = False
+        """Whether the whole body has been read."""
+
+
 class Client:
     """A client of one server. Thread-safe."""
 
     def __init__(
-        self, base_url: str, *, key: Key | None, key_env: str, headers: Mapping[str, str] | None = None
+        self,
+        base_url: str,
+        *,
+        key: Key | None,
+        key_env: str,
+        headers: Mapping[str, str] | None = None,
+        key_header: KeyHeader = "auto",
+        secret_headers: Mapping[str, Key] | None = None,
     ) -> None:
         """Create a client for a base URL such as ``https://openrouter.ai/api/v1``.
 
@@ -95,15 +122,26 @@ class Client:
             key: sent with every request; ``None`` for no key.
             key_env: the variable to name in the error if the server requires a key.
             headers: additional headers for every request.
+            key_header: the header that contains the key; ``auto``: the one that the server requires.
+            secret_headers: further secrets for every request, by the lowercase names of their headers.
 
         Raises:
             InputError: ``base_url`` is invalid.
         """
         self.base_url = checked(base_url)
         self._key = key
-        self.pages = Pages(base_url=self.base_url, key=key, key_env=key_env)
-        self._headers = {"accept": "application/json", "user-agent": "agentbench-openrouter", **(headers or {})}
-        self._sign = _Sign(key)
+        anthropic = is_anthropic(self.base_url)
+        self.credentials = Credentials(
+            key=key, key_header=key_header, anthropic=anthropic, further=dict(secret_headers or {})
+        )
+        self.pages = Pages(base_url=self.base_url, credentials=self.credentials, key_env=key_env)
+        self._own_headers = {"user-agent": "agentbench-openrouter", **(headers or {})}
+        self._headers = {
+            "accept": "application/json",
+            **(_ANTHROPIC_VERSION if anthropic else {}),
+            **self._own_headers,
+        }
+        self._sign = _Sign(self.credentials)
         self._lock = threading.Lock()
         self._tls: ssl.SSLContext | None = None
         self._idle: list[_Lane] = []
@@ -151,39 +189,139 @@ class Client:
             ExchangeError: no complete and usable response arrived in time.
             SettingError: nothing was sent; no request can succeed.
         """
+        return self._on_a_lane(
+            seconds, lambda lane, left: self._post_on(lane, path, body, seconds=left, deadline=deadline)
+        )
+
+    def _on_a_lane(self, seconds: float, use: Callable[[_Lane, float], T]) -> T:
+        """The result of ``use``, called with an open connection, or again with a new one if that turns out closed, and
+        with the remaining seconds."""
         end = time.monotonic() + seconds
         lane = self._take()
         try:
-            return self._post_on(lane or self._new_lane(), path, body, seconds=seconds, deadline=deadline)
+            return use(lane or self._new_lane(), seconds)
         except ExchangeError as error:
             if error.kind != "cold":
                 raise
-        remaining = max(end - time.monotonic(), 0.001)
-        return self._post_on(self._new_lane(), path, body, seconds=remaining, deadline=deadline)
+        return use(self._new_lane(), max(end - time.monotonic(), 0.001))
+
+    def stream(
+        self,
+        path: str,
+        body: bytes,
+        receive: Callable[[Arriving], T],
+        *,
+        headers: Mapping[str, str],
+        seconds: float,
+        most: float,
+        deadline: Deadline,
+    ) -> T:
+        """The result of ``receive``, which reads the response of ``POST base_url/path`` in the calling thread.
+
+        Args:
+            path: relative to the base URL.
+            body: JSON.
+            receive: called once, when the headers of the response have arrived.
+            headers: further headers. Those that this client sets itself are ignored.
+            seconds: time limit until the headers arrive, and then for each piece of the body.
+            most: time limit for the whole exchange.
+            deadline: may end the exchange sooner.
+
+        Raises:
+            ExchangeError: as for :meth:`post`; also inside ``receive``.
+            SettingError: nothing was sent; no request can succeed.
+        """
+        extra = {name: value for name, value in headers.items() if name not in self._own_headers}
+
+        def use(lane: _Lane, left: float) -> T:
+            limited = min(seconds, left)
+            return self._stream_on(lane, path, body, receive, extra, seconds=limited, most=left, deadline=deadline)
+
+        return self._on_a_lane(most, use)
+
+    def _stream_on(
+        self,
+        lane: _Lane,
+        path: str,
+        body: bytes,
+        receive: Callable[[Arriving], T],
+        headers: Mapping[str, str],
+        *,
+        seconds: float,
+        most: float,
+        deadline: Deadline,
+    ) -> T:
+        arriving: Arriving | None = None
+        try:
+            with self._watchdog.watching(lane.line, seconds, deadline, most=most) as watched:
+                response = self._run(lane, watched, lambda: self._open(lane, path, body, headers, seconds))
+                received = {name.lower(): value for name, value in response.headers.items()}
+                arriving = Arriving(response.status_code, received, iter(()))
+                arriving.chunks = self._chunks(arriving, response, lane, watched, seconds)
+                return receive(arriving)
+        finally:
+            if arriving is not None and arriving.complete:
+                self._give_back(lane)
+            elif arriving is not None:
+                lane.http.close()
+
+    def _open(self, lane: _Lane, path: str, body: bytes, headers: Mapping[str, str], seconds: float) -> httpx.Response:
+        request = lane.http.build_request(
+            "POST",
+            _url(f"{self.base_url}/{path}"),
+            content=body,
+            headers=dict(headers),
+            timeout=seconds,
+            extensions={"trace": lane.watch},
+        )
+        return lane.http.send(request, stream=True)
+
+    def _chunks(
+        self, arriving: Arriving, response: httpx.Response, lane: _Lane, watched: Watched, seconds: float
+    ) -> Iterator[bytes]:
+        raw = response.iter_raw()
+        while True:
+            problem: ExchangeError | None = None
+            chunk: bytes | None = None
+            watched.renew(seconds)
+            try:
+                chunk = next(raw, None)
+            except _NETWORK_ERRORS as error:
+                problem = self._problem_of(error, lane, watched)
+            if problem is not None:
+                if self._watchdog.closed:
+                    problem = ExchangeError("closed", "this provider was closed")
+                raise problem  # as in get_json
+            if chunk is None:
+                break
+            yield chunk
+        ends = response.headers.get("connection", "").lower() == "close"
+        lane.used_at = None if ends else time.monotonic()
+        arriving.complete = True
 
     def _post_on(self, lane: _Lane, path: str, body: bytes, *, seconds: float, deadline: Deadline) -> Response:
-        problem: ExchangeError | None = None
-        answer: Response | None = None
-        abandoned = False
         with self._watchdog.watching(lane.line, seconds, deadline) as watched:
-            lane.begin(watched)
-            try:
-                if lane.warm:
-                    answer = self._post(lane, path, body, seconds)
-                else:
-                    answer = watched.apart(lambda: self._post(lane, path, body, seconds), abandoned=lane.http.close)
-            except AbandonedError as error:
-                abandoned, problem = True, self._problem_of(error, lane, watched)
-            except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
-                problem = self._problem_of(error, lane, watched)
-            except ExchangeError as error:
-                problem = error
-        if answer is not None:
-            self._give_back(lane)
-            return answer
+            answer = self._run(lane, watched, lambda: self._post(lane, path, body, seconds))
+        self._give_back(lane)
+        return answer
+
+    def _run(self, lane: _Lane, watched: Watched, work: Callable[[], T]) -> T:
+        """The result of ``work``, which uses the lane; in its own thread if it must connect. Raises ExchangeError, and
+        then closes the lane."""
+        problem: ExchangeError | None = None
+        abandoned = False
+        lane.begin(watched)
+        try:
+            return work() if lane.warm else watched.apart(work, abandoned=lane.http.close)
+        except AbandonedError as error:
+            abandoned, problem = True, self._problem_of(error, lane, watched)
+        except _NETWORK_ERRORS as error:
+            problem = self._problem_of(error, lane, watched)
+        except ExchangeError as error:
+            problem = error
         if not abandoned:
             lane.http.close()
-        if problem is None or self._watchdog.closed:
+        if self._watchdog.closed:
             problem = ExchangeError("closed", "this provider was closed")
         if problem.kind == "stale":
             self._drop_idle()  # the server has probably closed them as well

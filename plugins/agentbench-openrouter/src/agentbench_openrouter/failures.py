@@ -8,7 +8,8 @@ from typing import Any
 
 import attrs
 
-from agentbench_core import Completion, FailedExchange, Message, Usage
+from agentbench_core import Completion, FailedExchange, LLMError, Message, UnavailableError, Usage
+from agentbench_openrouter.exchange import ExchangeError
 from agentbench_openrouter.hints import hint_of
 from agentbench_openrouter.server_errors import ServerError
 
@@ -117,6 +118,35 @@ def classify(error: ServerError, *, usage: Usage | None, wall: float) -> Complet
     )
 
 
+def failure_of(error: ExchangeError) -> Failure:
+    """Classify an exchange without a usable response. If the request was not sent, it cost nothing; otherwise, the cost
+    is unknown. Raises LLMError if the client was closed."""
+    if error.kind == "closed":
+        raise LLMError(str(error))
+    words = {"timeout": "timeout", "too_long": "protocol", "odd": "protocol"}
+    # A timeout is likely to happen again, and each one may cost money.
+    retries = {"timeout": Retry.ONCE, "too_long": Retry.NEVER, "connect": Retry.UNREACHABLE}
+    return Failure(
+        error=words.get(error.kind, "transient"),
+        message=str(error),
+        retry=retries.get(error.kind, Retry.TRANSIENT),
+        usage=Usage(cost_usd=0.0) if error.kind == "connect" else None,
+        stale=error.kind == "stale",
+        remedy="Check the base URL, the network and HTTPS_PROXY." if error.kind == "connect" else "",
+    )
+
+
+def not_sent(error: UnavailableError) -> Failure:
+    """The failure if a setting prevents all requests."""
+    return Failure(
+        error="not_sent",
+        message=error.message,
+        usage=Usage(cost_usd=0.0),
+        remedy=error.remedy,
+        blame=Blame.STOPS_RUN,
+    )
+
+
 def _answer_in(error: ServerError, usage: Usage | None) -> Completion | None:
     if _is_too_long(error):  # detected before generation
         return outcome("context_overflow", error.text, usage or Usage(cost_usd=0.0))
@@ -138,6 +168,7 @@ _LONG_WORDS = {
     "string_too_long",
     "payload_too_large",
     "exceed_context_size_error",
+    "request_too_large",
 }
 _LONG = re.compile(
     r"maximum context length|context[ _]length|context window|exceeds? (?:the )?(?:available )?context|"
@@ -149,7 +180,7 @@ _CAP = re.compile(r"max_(?:completion_)?tokens|in the (?:completion|output)\b", 
 _POLICY = re.compile(r"flagged|polic(?:y|ies)|moderation", re.IGNORECASE)
 _POLICY_WORDS = {"content_policy_violation", "refusal", "content_filter", "moderation", "moderation_blocked"}
 _NO_CREDIT = re.compile(r"can only afford|insufficient (?:credits|balance|funds)", re.IGNORECASE)
-_NO_CREDIT_WORDS = {"payment_required", "insufficient_quota", "billing_hard_limit_reached"}
+_NO_CREDIT_WORDS = {"payment_required", "insufficient_quota", "billing_hard_limit_reached", "billing_error"}
 _BUSY_WORDS = {
     "rate_limit_exceeded",
     "rate_limit_error",
@@ -164,8 +195,11 @@ _BROKEN_WORDS = {
     "provider_unavailable",
     "temporarily_unavailable",
     "timeout",
+    "api_error",
+    "timeout_error",
 }
-_REFUSED_WORDS = {"permission_denied", "not_found", "region_restricted"}
+_KEY_WORDS = {"authentication", "authentication_error", "invalid_api_key"}
+_REFUSED_WORDS = {"permission_denied", "permission_error", "not_found", "not_found_error", "region_restricted"}
 
 
 def _is_too_long(error: ServerError) -> bool:
@@ -195,7 +229,7 @@ def _is_spent(error: ServerError) -> bool:
 
 def _meaning(error: ServerError) -> tuple[str, Retry, Blame, str]:
     code, words = error.code, error.words
-    if code == 401 or words & {"authentication", "invalid_api_key"}:
+    if code == 401 or words & _KEY_WORDS:
         return "auth", Retry.NEVER, Blame.STOPS_RUN, "Set a valid key."
     if _is_spent(error):
         return "credits", Retry.NEVER, Blame.STOPS_RUN, "Raise that budget, or wait until it is reset."

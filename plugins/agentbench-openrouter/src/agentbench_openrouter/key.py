@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+import attrs
 
 from agentbench_core import InputError, UnavailableError
 from agentbench_openrouter.addresses import checked, host, is_loopback, is_openrouter
+
+KeyHeader = Literal["auto", "authorization", "x-api-key"]
 
 OPENROUTER_KEY_ENV = "OPENROUTER_API_KEY"
 _HIDDEN_FROM = 8
@@ -23,13 +28,62 @@ class Key:
     def __repr__(self) -> str:
         return f"Key(env={self.env!r})"
 
+    def value(self) -> str:
+        """The value, to be used as a header."""
+        return self._value
+
     def header(self) -> str:
         """The value of the ``Authorization`` header."""
         return f"Bearer {self._value}"
 
+    def is_in(self, text: str) -> bool:
+        """Whether ``text`` contains the key."""
+        return self._value in text
+
+    def pattern(self) -> bytes:
+        """The bytes to find in responses; empty for a placeholder."""
+        return self._value.encode() if len(self._value) >= _HIDDEN_FROM else b""
+
     def redact(self, text: str) -> str:
         """``text`` with the key replaced: servers often quote rejected values."""
         return text.replace(self._value, "***") if len(self._value) >= _HIDDEN_FROM else text
+
+
+@attrs.frozen(kw_only=True)
+class Credentials:
+    """The secret headers of all requests to one server."""
+
+    key: Key | None
+    key_header: KeyHeader = "auto"
+    anthropic: bool = False
+    """Whether the server is Anthropic's, which requires the key in another header."""
+    further: Mapping[str, Key] = attrs.field(factory=dict)
+    """More secrets, by the lowercase names of their headers."""
+
+    def headers(self, path: str) -> Iterator[tuple[str, str]]:
+        """Names and values of the headers for a request to the path."""
+        if self.key is not None:
+            # Anthropic's Chat Completions are made for OpenAI's clients.
+            is_own = self.anthropic and not path.endswith("/chat/completions")
+            chosen = ("x-api-key" if is_own else "authorization") if self.key_header == "auto" else self.key_header
+            yield chosen, self.key.value() if chosen == "x-api-key" else self.key.header()
+        for name, secret in self.further.items():
+            yield name, secret.value()
+
+    def redact(self, text: str) -> str:
+        """``text`` with all secrets replaced."""
+        for secret in self._secrets():
+            text = secret.redact(text)
+        return text
+
+    def patterns(self) -> tuple[bytes, ...]:
+        """The bytes that a response must not contain."""
+        return tuple(filter(None, (secret.pattern() for secret in self._secrets())))
+
+    def _secrets(self) -> Iterator[Key]:
+        yield from self.further.values()
+        if self.key is not None:
+            yield self.key
 
 
 def key_for(base_url: str, env: str, environ: Mapping[str, str]) -> tuple[str, Key | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import attrs
@@ -18,6 +19,12 @@ class OpenRouterOptions:
 
     base_url: str = option(DEFAULT_BASE_URL, help="any OpenAI-compatible server")
     key_env: str = option("", help=KEY_ENV_HELP)
+    key_header: Literal["auto", "authorization", "x-api-key"] = option(
+        "auto", help="header with the key; auto: x-api-key for Anthropic, authorization (Bearer) elsewhere"
+    )
+    headers: Mapping[str, str] = option({}, help="further headers for every request; recorded, so without secrets")
+    secret_header: str = option("", help="name of a further header with a secret, such as for a gateway")
+    secret_header_env: str = option("", help="environment variable with the value of secret_header")
     dialect: Literal["auto", "openrouter", "openai"] = option(
         "auto", help="whether to send fields specific to OpenRouter; auto: only to openrouter.ai"
     )

@@ -9,7 +9,7 @@ import attrs
 
 from agentbench_core import UnavailableError
 from agentbench_openrouter.answers import Response
-from agentbench_openrouter.key import Key, no_key
+from agentbench_openrouter.key import Credentials, no_key
 from agentbench_openrouter.server_errors import server_error
 
 _SHOWN_OF = 4000
@@ -34,7 +34,7 @@ class Pages:
     """Reads the responses of one server."""
 
     base_url: str
-    key: Key | None
+    credentials: Credentials
     key_env: str
 
     def read(self, path: str, answer: Response) -> Any:
@@ -73,7 +73,7 @@ class Pages:
             return OddAnswerError(
                 f"{where} redirects to {target or 'an empty location'}", remedy="Use that as the base URL."
             )
-        if status == 401 and self.key is None:
+        if status == 401 and self.credentials.key is None:
             return no_key(self.key_env, f"{self.base_url} requires a key (401{text})")
         if status == 401:
             return UnavailableError(
@@ -85,10 +85,8 @@ class Pages:
         return OddAnswerError(f"{where} returned an error ({status or 'no code'}{text})", remedy="Try again later.")
 
     def shown(self, text: str) -> str:
-        """A server's text on one line, shortened, without control characters and without the key."""
-        text = self._without_key(text)[:_SHOWN_OF]  # in this order: part of a key must not be shown either
-        text = self._without_key(" ".join("".join(c if c.isprintable() else " " for c in text).split()))
+        """A server's text on one line, shortened, without control characters and without secrets."""
+        redact = self.credentials.redact
+        text = redact(text)[:_SHOWN_OF]  # in this order: part of a key must not be shown either
+        text = redact(" ".join("".join(c if c.isprintable() else " " for c in text).split()))
         return text if len(text) <= 300 else text[:297] + "..."
-
-    def _without_key(self, text: str) -> str:
-        return text if self.key is None else self.key.redact(text)

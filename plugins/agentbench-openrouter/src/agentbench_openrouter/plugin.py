@@ -16,7 +16,13 @@ AGENTBENCH_API = 1
 @hookimpl
 def agentbench_register_llms(register: Register[LLM]) -> None:
     """Register the ``openrouter`` LLM."""
-    register("openrouter", openrouter, OpenRouterOptions, summary="OpenRouter, or any OpenAI-compatible server")
+    register(
+        "openrouter",
+        openrouter,
+        OpenRouterOptions,
+        summary="OpenRouter, or any OpenAI-compatible server",
+        capabilities=("forwards",),
+    )
 
 
 def openrouter(options: OpenRouterOptions) -> LLM:

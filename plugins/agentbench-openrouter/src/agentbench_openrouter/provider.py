@@ -15,9 +15,12 @@ from agentbench_core import (
     Deadline,
     DeadlineExceeded,
     ExpectedCalls,
+    FailedExchange,
+    InputError,
     LLMCall,
     LLMError,
     ModelFacts,
+    NativeExchange,
     Request,
     UnavailableError,
     Usage,
@@ -28,14 +31,16 @@ from agentbench_openrouter.breaker import Breaker
 from agentbench_openrouter.client import Client
 from agentbench_openrouter.exchange import ExchangeError
 from agentbench_openrouter.facts import check_credit, facts_of, find, max_price, unknown
-from agentbench_openrouter.failures import Blame, Failure, Retry
-from agentbench_openrouter.key import key_for, no_key
+from agentbench_openrouter.failures import Failure, Retry, failure_of, not_sent
+from agentbench_openrouter.forwarding import Forwarding
+from agentbench_openrouter.key import Key, key_for, no_key
 from agentbench_openrouter.limiter import Limiter
+from agentbench_openrouter.native_headers import checked_headers
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.pages import OddAnswerError, SettingError
 from agentbench_openrouter.retrying import Retrying
 from agentbench_openrouter.timing import Timing
-from agentbench_openrouter.wire import Dialect, body
+from agentbench_openrouter.wire import Dialect, body, not_forwarded
 
 _ATTRIBUTION = {"x-openrouter-title": "AgentBench", "x-openrouter-categories": "cli-agent"}
 _PREFLIGHT_SEC = 30.0
@@ -66,11 +71,23 @@ class OpenRouter:
         self._options = attrs.evolve(options, base_url=checked(options.base_url))
         self._timing = timing or Timing()
         self._dialect = Dialect.of(self._options)
-        self._key_env, self._key = key_for(
-            options.base_url, options.key_env, os.environ if environ is None else environ
-        )
+        environ = os.environ if environ is None else environ
+        self._key_env, self._key = key_for(options.base_url, options.key_env, environ)
         attribution = _ATTRIBUTION if self._dialect.openrouter and options.attribution else {}
-        self._client = Client(options.base_url, key=self._key, key_env=self._key_env, headers=attribution)
+        headers = {**attribution, **checked_headers(options.headers, "llm.headers")}
+        if self._key is not None and any(self._key.is_in(value) for value in headers.values()):
+            raise InputError(
+                "llm.headers: a value contains the key, and options are recorded",
+                remedy="Remove it: the key is sent anyway. See also key_header.",
+            )
+        self._client = Client(
+            options.base_url,
+            key=self._key,
+            key_env=self._key_env,
+            headers=headers,
+            key_header=options.key_header,
+            secret_headers=_secret_header(self._options, environ),
+        )
         self._facts = facts_of(None, _NOTHING_EXPECTED, options)
         self._max_price: Mapping[str, float] = {}
         self._reader = Reader(shown=self._client.pages.shown)
@@ -81,6 +98,13 @@ class OpenRouter:
             timing=self._timing,
             breaker=Breaker(),
             limiter=self._limiter,
+        )
+        self._forwarding = Forwarding(
+            client=self._client,
+            retrying=self._retrying,
+            reader=self._reader,
+            timing=self._timing,
+            exchange_timeout_sec=options.exchange_timeout_sec,
         )
 
     def __repr__(self) -> str:
@@ -114,6 +138,8 @@ class OpenRouter:
     def complete(self, request: Request, call: LLMCall) -> Completion:
         """See the contract."""
         total = Deadline(self._options.timeout_sec, clock=self._timing.clock)
+        if call.native is not None:
+            return self._forward(call.native, call, total)
         sent = self._body(request, call)
 
         def exchange() -> Completion | Failure:
@@ -128,6 +154,19 @@ class OpenRouter:
     def close(self) -> None:
         """See the contract. Calls in progress raise LLMError."""
         self._client.close()
+
+    def _forward(self, native: NativeExchange, call: LLMCall, total: Deadline) -> Completion:
+        unusable = not_forwarded(self._options)
+        if unusable:
+            names = ", ".join(f"llm.{name}" for name in unusable)
+            message = f"{names}: cannot be applied to the requests of an agent's own client"
+            call.failed(FailedExchange(error="not_sent", message=message, usage=Usage(cost_usd=0.0)))
+            raise LLMError(
+                message,
+                remedy="Remove these options for this variant. OpenRouter can apply a preset: MODEL@preset/NAME.",
+                stops_run=True,
+            )
+        return self._forwarding.complete(native, call, total)
 
     def _body(self, request: Request, call: LLMCall, *, halved: bool = False) -> bytes:
         return body(
@@ -145,15 +184,9 @@ class OpenRouter:
         try:
             response = self._client.post(_PATH, sent, seconds=seconds, deadline=call.deadline)
         except ExchangeError as error:
-            return _failure_of(error)
+            return failure_of(error)
         except SettingError as error:
-            return Failure(
-                error="not_sent",
-                message=error.message,
-                usage=Usage(cost_usd=0.0),
-                remedy=error.remedy,
-                blame=Blame.STOPS_RUN,
-            )
+            return not_sent(error)
         result = self._reader.read(response, wall=self._timing.wall())
         if isinstance(result, Failure) and result.status in (404, 405):  # the base URL may be wrong
             return attrs.evolve(result, message=f"{self._client.base_url}/{_PATH}: {result.message or 'no message'}")
@@ -186,22 +219,22 @@ class OpenRouter:
             ) from None
 
 
-def _failure_of(error: ExchangeError) -> Failure:
-    """Classify an exchange without a usable response. If the request was not sent, it cost nothing; otherwise, the cost
-    is unknown. Raises LLMError if the client was closed."""
-    if error.kind == "closed":
-        raise LLMError(str(error))
-    words = {"timeout": "timeout", "too_long": "protocol", "odd": "protocol"}
-    # A timeout is likely to happen again, and each one may cost money.
-    retries = {"timeout": Retry.ONCE, "too_long": Retry.NEVER, "connect": Retry.UNREACHABLE}
-    return Failure(
-        error=words.get(error.kind, "transient"),
-        message=str(error),
-        retry=retries.get(error.kind, Retry.TRANSIENT),
-        usage=Usage(cost_usd=0.0) if error.kind == "connect" else None,
-        stale=error.kind == "stale",
-        remedy="Check the base URL, the network and HTTPS_PROXY." if error.kind == "connect" else "",
-    )
+def _secret_header(options: OpenRouterOptions, environ: Mapping[str, str]) -> Mapping[str, Key]:
+    """The further secret header, by its lowercase name. Raises InputError or UnavailableError if it cannot be sent."""
+    if not options.secret_header and not options.secret_header_env:
+        return {}
+    if not (options.secret_header and options.secret_header_env):
+        raise InputError(
+            "llm.secret_header and llm.secret_header_env only work together",
+            remedy="Set the name of the header, and the name of the environment variable with its value.",
+        )
+    (name,) = checked_headers({options.secret_header: ""}, "llm.secret_header")
+    if name in checked_headers(options.headers, "llm.headers"):
+        raise InputError(f"the header {name!r} is set twice", remedy="Remove it from llm.headers.")
+    _, secret = key_for(options.base_url, options.secret_header_env, environ)
+    if secret is None:
+        raise no_key(options.secret_header_env, f"the header {name!r} requires a value")
+    return {name: secret}
 
 
 _NOTHING_EXPECTED = ExpectedCalls(request=Request(messages=()), workers=1, max_cost_usd=None, deadline=Deadline(0))

@@ -26,9 +26,11 @@ _LAST_WORDS_SEC = 0.2
 class Watched:
     """One exchange with its time limit, and the deadline that may end it sooner."""
 
-    def __init__(self, line: Line, seconds: float, deadline: Deadline) -> None:
+    def __init__(self, line: Line, seconds: float, deadline: Deadline, most: float | None = None) -> None:
+        now = time.monotonic()
         self._line = line
-        self._end = time.monotonic() + seconds
+        self._end = now + seconds
+        self._last = now + (seconds if most is None else most)
         self._deadline = deadline
         self._news = threading.Event()
         self.cut = False
@@ -38,6 +40,10 @@ class Watched:
     def over(self) -> bool:
         """Whether the exchange was ended, or its time limit or deadline has passed."""
         return self.cut or time.monotonic() >= self._end or self._deadline.expired
+
+    def renew(self, seconds: float) -> None:
+        """Limit the time from now on, because the server has sent something; not beyond the total limit."""
+        self._end = min(self._last, time.monotonic() + seconds)
 
     def end(self) -> None:
         """End the exchange, and wake up its thread."""
@@ -108,9 +114,14 @@ class Watchdog:
         self.closed = False
 
     @contextlib.contextmanager
-    def watching(self, line: Line, seconds: float, deadline: Deadline) -> Iterator[Watched]:
-        """Shut the line down if ``seconds`` elapse or the deadline passes within the block."""
-        watched = Watched(line, seconds, deadline)
+    def watching(
+        self, line: Line, seconds: float, deadline: Deadline, *, most: float | None = None
+    ) -> Iterator[Watched]:
+        """Shut the line down if ``seconds`` elapse or the deadline passes within the block.
+
+        ``most`` limits renewals of the time (:meth:`Watched.renew`).
+        """
+        watched = Watched(line, seconds, deadline, most)
         with self._changed:
             if self._thread is None and not self.closed:
                 self._thread = threading.Thread(target=self._run, name="agentbench-openrouter-watch", daemon=True)

@@ -29,6 +29,12 @@ _BYTES_PER_TOKEN = 3
 _DEEPEST = 100
 """Maximum nesting of fields that are sent back."""
 
+_ROUTING = (
+    *("provider_order", "provider_only", "provider_ignore", "allow_fallbacks", "require_parameters", "quantizations"),
+    *("data_collection", "provider_sort"),
+)
+"""The options for OpenRouter's choice of a provider."""
+
 _NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -101,6 +107,13 @@ def body(
     if halved:
         fitting = max(fitting // 2, min(_LEAST_CAP, fitting))
     return encoded if fitting == cap else _encoded({**fields, dialect.cap: fitting})
+
+
+def not_forwarded(options: OpenRouterOptions) -> tuple[str, ...]:
+    """The names of the options that are set, but only have an effect on requests that are built here."""
+    names = ("reasoning_effort", *(_ROUTING if Dialect.of(options).openrouter else ()))
+    defaults = OpenRouterOptions()
+    return tuple(name for name in names if getattr(options, name) != getattr(defaults, name))
 
 
 def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:

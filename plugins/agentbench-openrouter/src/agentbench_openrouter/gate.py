@@ -1,0 +1,47 @@
+"""Finds secrets in a response while it is passed on in pieces. Pure: bytes in, bytes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class Gate:
+    """Lets bytes through, up to the first occurrence of a secret.
+
+    At the end of a piece, the longest beginning of a secret is held back, because the rest of it may follow. These are
+    never more bytes than the longest secret has, minus one.
+    """
+
+    def __init__(self, secrets: Iterable[bytes]) -> None:
+        self._secrets = tuple(secret for secret in secrets if secret)
+        self._held = b""
+        self.found = False
+        """Whether a secret has occurred. From there on, nothing is let through."""
+
+    def feed(self, data: bytes) -> bytes:
+        """The bytes to pass on after the next piece of the response."""
+        if self.found or not self._secrets:
+            return b"" if self.found else data
+        data = self._held + data
+        starts = [start for start in map(data.find, self._secrets) if start >= 0]
+        if starts:
+            self.found, self._held = True, b""
+            return data[: min(starts)]
+        size = max(_overlap(data, secret) for secret in self._secrets)
+        passed, self._held = data[: len(data) - size], data[len(data) - size :]
+        return passed
+
+    def rest(self) -> bytes:
+        """What is held back, at the end of the response."""
+        held, self._held = self._held, b""
+        return held
+
+
+def _overlap(data: bytes, secret: bytes) -> int:
+    """The length of the longest end of ``data`` that is the beginning of ``secret``, but not all of it."""
+    start = data.find(secret[:1], max(0, len(data) - len(secret) + 1))
+    while start >= 0:
+        if secret.startswith(data[start:]):
+            return len(data) - start
+        start = data.find(secret[:1], start + 1)
+    return 0
