@@ -10,7 +10,7 @@ from agentbench_core import Completion
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.provider import OpenRouter
 from agentbench_openrouter.timing import Timing
-from agentbench_testing import Fault, Remote, RemoteLLMConformance
+from agentbench_testing import Fault, ForwardingLLMConformance, RawReply, Remote, RemoteLLMConformance
 from agentbench_testing.chat_server import ABSENT, LoopbackServer, Reply, Seen, answer, call, error, model
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
@@ -31,7 +31,26 @@ def _hint(fault: Fault) -> Mapping[str, str]:
     return {} if fault.retry_after is None else {"Retry-After": str(fault.retry_after)}
 
 
-def _reply(wanted: Completion | Fault) -> Reply:
+_EVERYTHING = 1 << 30
+"""More bytes than any response has."""
+
+
+def _raw(wanted: RawReply) -> Reply:
+    return Reply(
+        raw=wanted.body,
+        content_type=wanted.content_type,
+        drip=0.001 if wanted.piece else 0.0,
+        piece=wanted.piece or 1,
+        truncate=int(wanted.ends != "complete"),
+        close=wanted.ends == "broken",
+        hang=wanted.ends == "hanging",
+        sent=_EVERYTHING,
+    )
+
+
+def _reply(wanted: Completion | Fault | RawReply) -> Reply:
+    if isinstance(wanted, RawReply):
+        return _raw(wanted)
     if isinstance(wanted, Fault):
         return _FAULTS[wanted.kind](wanted)
     if wanted.finish == "context_overflow":
@@ -63,12 +82,22 @@ def _serve(secret: str, name: str, reply: Callable[[int, str], Any], dialect: An
         options = OpenRouterOptions(base_url=server.base_url, key_env="TEST_KEY", dialect=dialect, max_exchanges=4)
         provider = OpenRouter(options, environ={"TEST_KEY": secret}, timing=Timing(uniform=lambda low, _: low + 0.01))
         try:
-            yield Remote(llm=provider, sent=lambda: [seen.raw.decode() for seen in server.chat_requests])
+            yield Remote(
+                llm=provider,
+                sent=lambda: [seen.raw.decode() for seen in server.chat_requests],
+                headers=lambda: [seen.headers for seen in server.chat_requests],
+            )
         finally:
             provider.close()
 
 
 class TestOpenRouter(RemoteLLMConformance):
+    @classmethod
+    def serving(cls, reply: Callable[[int, str], Any]) -> AbstractContextManager[Remote]:
+        return _serve(cls.secret, cls.model, reply, "openrouter")
+
+
+class TestForwarding(ForwardingLLMConformance):
     @classmethod
     def serving(cls, reply: Callable[[int, str], Any]) -> AbstractContextManager[Remote]:
         return _serve(cls.secret, cls.model, reply, "openrouter")

@@ -1,11 +1,18 @@
 """The public names, for type checkers and for the loader in ``__init__.py``. Sorted by module."""
 
-from .checks.llm.stage import Fault as Fault, Planned as Planned, Remote as Remote, Reply as Reply
+from .checks.llm.stage import (
+    Fault as Fault,
+    Planned as Planned,
+    RawReply as RawReply,
+    Remote as Remote,
+    Reply as Reply,
+)
 from .checks.sandbox.stage import Stage as Stage, Started as Started
 from .conformance import (
     AdversaryConformance as AdversaryConformance,
     AgentConformance as AgentConformance,
     AuditorConformance as AuditorConformance,
+    ForwardingLLMConformance as ForwardingLLMConformance,
     IsolatedProgramSandboxConformance as IsolatedProgramSandboxConformance,
     IsolatedSandboxConformance as IsolatedSandboxConformance,
     LLMConformance as LLMConformance,

@@ -6,6 +6,7 @@
 | sandbox with `programs` | `ProgramSandboxConformance`, `IsolatedProgramSandboxConformance` | `make_provider` |
 | model provider | `LLMConformance` | `answering` |
 | model provider with a server | `RemoteLLMConformance` | `serving` |
+| model provider that forwards requests | `ForwardingLLMConformance` | `serving` |
 | agent | `AgentConformance` | `make_agent` |
 | agent with a model | `ModelAgentConformance` | `make_agent` |
 | agent that wraps a program | `WrappedAgentConformance` | `wrapping` |
@@ -31,6 +32,7 @@ from agentbench_testing.checks.agent.checks import AgentLifetimeChecks, AgentMod
 from agentbench_testing.checks.agent.wrapped import WrappedAgentChecks
 from agentbench_testing.checks.auditor import AuditorChecks
 from agentbench_testing.checks.llm.answers import AnswerChecks, LifeChecks
+from agentbench_testing.checks.llm.forwarding import ForwardingChecks
 from agentbench_testing.checks.llm.traffic import FaultChecks, TrafficChecks
 from agentbench_testing.checks.reporter import ReporterChecks
 from agentbench_testing.checks.sandbox.commands import CommandChecks, OutputChecks, VariableChecks
@@ -78,6 +80,11 @@ class LLMConformance(AnswerChecks, LifeChecks):
 
 class RemoteLLMConformance(TrafficChecks, FaultChecks, LLMConformance):
     """Checks for providers that use a server, which may fail, in addition to the checks for every provider."""
+
+
+class ForwardingLLMConformance(ForwardingChecks):
+    """Checks for providers with the capability ``forwards``, to be run in addition to those of
+    ``RemoteLLMConformance``."""
 
 
 class AgentConformance(AgentLifetimeChecks):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, Literal
 
@@ -91,7 +91,19 @@ class Fault:
     """The retry hint in seconds."""
 
 
-Reply = Completion | Fault  #: what a server sends: a response, or a fault
+@attrs.frozen(kw_only=True)
+class RawReply:
+    """A literal response to a forwarded request, for ``ForwardingLLMConformance``."""
+
+    body: bytes  #: the body
+    content_type: str = "text/event-stream"  #: the value of the header
+    piece: int = 0
+    """Maximum number of bytes sent at once, with a short pause in between; 0: everything at once."""
+    ends: Literal["complete", "broken", "hanging"] = "complete"
+    """After the body: the response is complete, the connection is closed too early, or nothing more is sent."""
+
+
+Reply = Completion | Fault | RawReply  #: what a server sends: a response, or a fault
 
 
 @attrs.frozen(kw_only=True)
@@ -101,6 +113,8 @@ class Remote:
     llm: LLM  #: the provider
     sent: Callable[[], Sequence[str]]
     """The bodies of the requests for completions so far, in order, as text."""
+    headers: Callable[[], Sequence[Mapping[str, str]]] = tuple
+    """The headers of these requests, by lowercase names; required for ``ForwardingLLMConformance``."""
 
 
 class RemoteHooks(LLMHooks):
