@@ -14,7 +14,9 @@ class ProgramOptions:
     """Options that all agents of this distribution have in common. A base class."""
 
     program: str = option("", help="directory with the program; empty: the one from `agentbench agents install`")
-    slug: str = option("", help="name of the model as shown to the program; empty: the last part of the variant's model")
+    slug: str = option(
+        "", help="name of the model as shown to the program; empty: the last part of the variant's model"
+    )
     models: tuple[str, ...] = option(
         (), help="further model names that the program may ask for; it gets the variant's model for each of them"
     )
@@ -63,5 +65,6 @@ class CommandOptions(ProgramOptions):
     )
     command: str = option("", help="shell command that runs the program; {program} is replaced by its directory")
     prompt: Literal["argument", "file", "stdin"] = option(
-        "stdin", help="how the instruction is passed: as last argument, in the file $AGENTBENCH_PROMPT_FILE, or on stdin"
+        "stdin",
+        help="how the instruction is passed: as last argument, in the file $AGENTBENCH_PROMPT_FILE, or on stdin",
     )

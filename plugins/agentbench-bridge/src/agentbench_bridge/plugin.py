@@ -8,7 +8,7 @@ from agentbench_bridge.options import ClaudeCodeOptions, CodexOptions, CommandOp
 from agentbench_core import hookimpl
 
 if TYPE_CHECKING:  # every command loads this module, so it imports as little as possible
-    from agentbench_core import Agent, Register, RegisterCommand
+    from agentbench_core import Agent, Register, RegisterCommand, RegisterVariant
 
 AGENTBENCH_API = 1
 _NEEDS = {"needs_llm", "needs_sandbox"}
@@ -21,6 +21,27 @@ def agentbench_register_agents(register: Register[Agent]) -> None:
     register("codex", codex, CodexOptions, summary="Codex CLI, unmodified", capabilities=_NEEDS)
     register("opencode", opencode, OpenCodeOptions, summary="OpenCode, unmodified", capabilities=_NEEDS)
     register("command", command, CommandOptions, summary="any program that calls a model", capabilities=_NEEDS)
+
+
+@hookimpl
+def agentbench_register_variants(register: RegisterVariant) -> None:
+    """Register variants of the ``command`` agent."""
+    register(
+        "mini-swe-agent",
+        {
+            "agent": {
+                "name": "command",
+                "installed": "mini-swe-agent",
+                "prompt": "argument",
+                "command": (
+                    '{program}/bin/mini --model "openai/$AGENTBENCH_MODEL" --yolo --exit-immediately --cost-limit 0'
+                    ' --output "$HOME/agent/trajectory.json" --task'
+                ),
+                "env": ["MSWEA_CONFIGURED=true", "MSWEA_COST_TRACKING=ignore_errors", "MSWEA_SILENT_STARTUP=1"],
+            }
+        },
+        summary="mini-swe-agent's own command, unmodified",
+    )
 
 
 @hookimpl

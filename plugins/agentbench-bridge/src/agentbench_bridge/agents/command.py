@@ -6,7 +6,8 @@ import attrs
 
 from agentbench_bridge.agents.program import Launch, Place, ProgramRunner
 from agentbench_bridge.options import CommandOptions
-from agentbench_bridge.programs.store import Program, from_directory
+from agentbench_bridge.programs.store import Program, find, from_directory
+from agentbench_bridge.programs.versions import parse
 from agentbench_core import InputError
 
 
@@ -61,5 +62,9 @@ class AnyCommand(ProgramRunner):
             raise InputError(
                 "agent 'command' has no command", remedy="Set it, for example: --set agent.command='my-agent --yes'"
             )
+        if options.program and options.installed:
+            raise InputError("agent.program and agent.installed cannot both be set", remedy="Remove one of them.")
         program = from_directory(options.program) if options.program else None
+        if options.installed:
+            program = find(parse(options.installed))
         super().__init__(_Recipe(options, program))

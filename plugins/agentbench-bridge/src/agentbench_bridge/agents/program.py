@@ -116,9 +116,7 @@ class ProgramRunner:
         home = self._make_home(program, context.deadline)
         leftovers = _own_directories(program)
         endpoint = sandbox.listen()
-        attempt = BridgedAttempt(
-            context=context, models=ModelMap(names=names), limits=limits, presented=tuple(names)
-        )
+        attempt = BridgedAttempt(context=context, models=ModelMap(names=names), limits=limits, presented=tuple(names))
         with SHARED.open(endpoint.listener, attempt):
             mounted = next(iter(sandbox.programs.values()), "")
             place = Place(program=mounted, home=home, url=endpoint.url, secret=attempt.secret, model=model)
@@ -137,8 +135,8 @@ class ProgramRunner:
     ) -> ExecResult:
         for path, text in {**launch.files, f"{home}/prompt.txt": context.instruction}.items():
             program.sandbox.write_file(path, text.encode())
-        command = f'exec "$@" <{shlex.quote(home)}/prompt.txt >{shlex.quote(home)}/stdout.log 2>{shlex.quote(home)}/stderr.log'
-        argv = ["sh", "-c", command, "sh", *launch.argv]
+        redirected = 'home=$1; shift; exec "$@" <"$home/prompt.txt" >"$home/stdout.log" 2>"$home/stderr.log"'
+        argv = ["sh", "-c", redirected, "sh", home, *launch.argv]
         env = {**launch.env, **_variables(self._recipe.options.env)}
         with _ends_with(attempt, Deadline(math.inf, parent=context.deadline)) as deadline:
             return program.sandbox.exec(argv, env=env, deadline=deadline)
@@ -172,7 +170,7 @@ class ProgramRunner:
             return AgentResult(message="the program ended with exit code 0")
         message = f"the program ended with exit code {result.exit_code}"
         tail = _read(program, f"{home}/stderr.log").decode("utf-8", "replace").strip()[-_TAIL:]
-        if result.exit_code in _CANNOT_RUN and not attempt.requests:
+        if result.exit_code in _CANNOT_RUN and not attempt.forwarded:
             raise SandboxError(f"{message}, before any model call: it cannot run in this image\n{tail}".rstrip())
         return AgentResult(ended="tool_error", message=f"{message}\n{tail}".rstrip())
 

@@ -56,6 +56,7 @@ class BridgedAttempt:
         self._tools = ObservedTools(self._program.observe)
         self._stopped: AgentBenchError | None = None
         self._stripped: set[str] = set()
+        self.forwarded = 0  #: number of requests that were accepted
         self._running = 0
         self._idle = threading.Condition()
 
@@ -116,6 +117,7 @@ class BridgedAttempt:
         admitted = admit(asked.path, asked.headers, asked.body, models=self._models, limits=self._limits)
         self._note_stripped(admitted.stripped)
         self._tools.requested(admitted.request, keep=keep_results)
+        self.forwarded += 1
         exchange = ForwardedExchange(admitted, reader(admitted), answer)
         completion = self._program.forward(admitted.request, exchange)
         try:

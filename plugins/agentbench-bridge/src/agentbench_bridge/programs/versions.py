@@ -1,0 +1,96 @@
+"""The programs that can be installed: ``versions.toml``, which also contains the pinned hashes."""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import platform
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from agentbench_core import InputError, UnavailableError, did_you_mean, load
+
+_PROCESSORS = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
+_VERSION = re.compile(r"[0-9][0-9A-Za-z.+-]{0,63}")
+
+
+@attrs.frozen(kw_only=True)
+class Build:
+    """One build of a program: an npm package, or wheels."""
+
+    package: str = ""  #: npm package with `{version}`
+    integrity: str = ""  #: of the default version, as in the registry; empty: not pinned
+    requirements: str = ""  #: file with pinned wheels
+    python: str = ""  #: version of Python that the wheels are for
+    start: str = ""  #: Python code that starts the program
+    entry: str  #: path of the executable file
+
+
+@attrs.frozen(kw_only=True)
+class Known:
+    """A program that can be installed."""
+
+    version: str  #: default version
+    builds: Mapping[str, Build]  #: by system, processor and C library, such as `linux-x64-musl`
+
+
+@functools.cache
+def known_programs() -> Mapping[str, Known]:
+    """All programs that can be installed, by name."""
+    text = importlib.resources.files(__package__).joinpath("versions.toml").read_text(encoding="utf-8")
+    return {name: load(value, Known, where=f"versions.toml: {name}") for name, value in tomllib.loads(text).items()}
+
+
+@attrs.frozen(kw_only=True)
+class Wanted:
+    """A program, a version and a build."""
+
+    name: str
+    version: str
+    libc: str  #: `musl`, or empty
+
+    @property
+    def key(self) -> str:
+        """The name of its directory."""
+        return f"{self.name}-{self.version}{'-musl' if self.libc else ''}"
+
+    @property
+    def shown(self) -> str:
+        """As users write it."""
+        return f"{self.name}@{self.version}{'-musl' if self.libc else ''}"
+
+    @property
+    def build(self) -> Build:
+        """The build for this machine. Raises UnavailableError if there is none."""
+        builds = known_programs()[self.name].builds
+        processor = _PROCESSORS.get(platform.machine().lower(), platform.machine())
+        key = f"linux-{processor}{'-musl' if self.libc else ''}"
+        if key not in builds:
+            raise UnavailableError(f"{self.name} has no build for {key}", remedy=f"Builds: {', '.join(sorted(builds))}")
+        return builds[key]
+
+    @property
+    def is_default(self) -> bool:
+        """Whether this is the default version."""
+        return self.version == known_programs()[self.name].version
+
+
+def parse(text: str) -> Wanted:
+    """``NAME``, ``NAME@VERSION`` or ``NAME@VERSION-musl``. Raises InputError."""
+    name, _, version = text.partition("@")
+    known = known_programs()
+    if name not in known:
+        raise InputError(f"no program {name!r}{did_you_mean(name, known)}", remedy=f"Available: {', '.join(known)}.")
+    libc = "musl" if version.endswith("-musl") else ""
+    version = version.removesuffix("-musl") or known[name].version
+    if not _VERSION.fullmatch(version):
+        raise InputError(f"invalid version {version!r} of {name}", remedy=f"For example: {name}@{known[name].version}")
+    return Wanted(name=name, version=version, libc=libc)
+
+
+def names() -> Sequence[str]:
+    """The names of all programs that can be installed."""
+    return list(known_programs())
