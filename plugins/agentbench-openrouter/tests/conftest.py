@@ -87,6 +87,7 @@ class Posted:
     def __init__(self, request: BaseHTTPRequestHandler, number: int, body: bytes) -> None:
         self._request = request
         self.number = number
+        self.client = request.client_address
         self.path = request.path
         self.headers = [(name.lower(), value) for name, value in request.headers.items()]
         self.body = body

@@ -170,6 +170,20 @@ def test_only_known_response_headers_are_passed_on(upstream: Any) -> None:
     ]
 
 
+def test_a_connection_is_used_again(upstream: Any) -> None:
+    """But not one that the server has closed, nor one with an unread response."""
+    last = lambda posted: (streams(posted), posted.hang_up())  # noqa: E731
+    cut = lambda posted: posted.send(200, event(SECRET) + event("x" * 100_000), kind="text/event-stream")  # noqa: E731
+    upstream.plays(streams, last, streams, cut, streams)
+    with provided(upstream) as provider:
+        for _ in range(3):
+            assert forward(provider)[0].message.content == "one two three"
+        refused(provider)
+        assert forward(provider)[0].message.content == "one two three"
+    first, second, third, fourth, fifth = (posted.client for posted in upstream.posted)
+    assert first == second != third == fourth != fifth
+
+
 def test_64_streams_at_once(upstream: Any) -> None:
     """Each gets its own bytes; all are open at the same time."""
     barrier = threading.Barrier(64, timeout=60)
@@ -438,6 +452,15 @@ def test_a_key_that_is_rejected_is_never_shown(upstream: Any, play: Any) -> None
     assert native.pieces == other.pieces == []
     assert len(upstream.posted) == 1
     assert SECRET not in f"{error!r} {error} {call.failures}"
+
+
+def test_a_401_is_hidden_whatever_it_says(upstream: Any) -> None:
+    upstream.play = fails(401, problem("context_length_exceeded", f"{SECRET} has no context"))
+    with provided(upstream) as provider:
+        error, call, native = refused(provider)
+    assert native.starts == []
+    assert [failure.error for failure in call.failures] == ["auth"]
+    assert SECRET not in f"{error!r} {call.failures}"
 
 
 def test_redirects_are_not_passed_on(upstream: Any) -> None:

@@ -99,7 +99,7 @@ def test_a_document_with_a_key_is_not_passed_on(upstream: Any) -> None:
     upstream.play = lambda posted: posted.send(200, body, kind="application/json")
     error, call, native = passed_on(upstream)
     assert_hidden(error, call, native)
-    assert SECRET[:8].encode() not in native.received_body
+    assert native.starts == []
 
 
 @pytest.mark.parametrize("status", [400, 404, 413, 500])

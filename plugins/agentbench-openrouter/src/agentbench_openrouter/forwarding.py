@@ -133,7 +133,7 @@ class _Forward:
             return _final("protocol", f"the response is encoded ({encoding[:50]}), although this was not accepted")
         if arriving.status >= 300:
             return self._failed_status(arriving)
-        if "event-stream" in arriving.headers.get("content-type", ""):
+        if "event-stream" in arriving.headers.get("content-type", "").lower():
             return self._stream(arriving)
         return self._document(arriving)
 
@@ -150,12 +150,14 @@ class _Forward:
         for chunk in arriving.chunks:
             body += chunk
             if len(body) > HELD_BYTES:  # too long for an error
-                return self._pass_on(arriving, bytes(body))
+                return self._pass_on(arriving, bytes(body), arriving.chunks)
         data = json_object(bytes(body))
         if data is None:
             return self._read(arriving, bytes(body))
         error = error_in(data)
-        return self._pass_on(arriving, bytes(body)) if error is None else self._judged(arriving, bytes(body), error)
+        if error is not None:
+            return self._judged(arriving, bytes(body), error)
+        return self._pass_on(arriving, bytes(body), None)
 
     def _stream(self, arriving: Arriving) -> Completion | Failure:
         first, begun = FirstEvent(), bytearray()
@@ -165,7 +167,7 @@ class _Forward:
             if first.error is not None:
                 return self._judged(arriving, bytes(begun), first.error)
             if first.known or len(begun) > FIRST_EVENT_BYTES:
-                return self._pass_on(arriving, bytes(begun))
+                return self._pass_on(arriving, bytes(begun), arriving.chunks)
         return Failure(
             error="protocol",
             message="the stream ended before its first event",
@@ -186,10 +188,12 @@ class _Forward:
             error: the JSON with the error, if it is not the body.
         """
         result = self._read(arriving, body, error)
-        self.held = _Held(status=arriving.status, headers=arriving.headers, body=body)
+        status = arriving.status
+        if isinstance(result, Completion) and status in _HIDDEN:
+            return _final("auth", f"status {status}")
+        self.held = _Held(status=status, headers=arriving.headers, body=body)
         if isinstance(result, Completion):
             return self._answer(result)
-        status = arriving.status
         if result.error in ("auth", "credits") or status in _HIDDEN or 300 <= status < 400:
             self.held = None
             return result
@@ -222,11 +226,11 @@ class _Forward:
             completion = counts_as
         return completion if completion.usage is not None else attrs.evolve(completion, usage=counts_as.usage)
 
-    def _pass_on(self, arriving: Arriving, begun: bytes) -> Completion | Failure:
-        """Pass on a response of which the beginning has been read."""
+    def _pass_on(self, arriving: Arriving, begun: bytes, further: Iterator[bytes] | None) -> Completion | Failure:
+        """Pass on a response of which the beginning, or everything, has been read."""
         self.rules.served.add(self.native.path)
         held = _Held(status=arriving.status, headers=arriving.headers, body=begun)
-        problem = self._start(held, arriving.chunks)
+        problem = self._start(held, further)
         if problem is not None:
             return problem
         try:
