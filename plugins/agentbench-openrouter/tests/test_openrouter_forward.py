@@ -10,7 +10,18 @@ from typing import Any
 
 import pytest
 
-from agentbench_core import Completion, DeadlineExceeded, Interrupted, LLMError, Message, Request, Usage
+from agentbench_core import (
+    Completion,
+    Deadline,
+    DeadlineExceeded,
+    ExpectedCalls,
+    InputError,
+    Interrupted,
+    LLMError,
+    Message,
+    Request,
+    Usage,
+)
 from agentbench_openrouter.forwarding import FIRST_EVENT_BYTES, HELD_BYTES
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.provider import OpenRouter
@@ -291,6 +302,81 @@ def test_options_that_need_another_body_are_refused(upstream: Any) -> None:
     assert error.stops_run
     assert upstream.posted == []
     assert [failure.usage for failure in call.failures] == [Usage(cost_usd=0.0)]
+
+
+# --- before a run ------------------------------------------------------------------------------------------------
+
+
+def expected(**more: Any) -> ExpectedCalls:
+    fields = {"request": ASK, "workers": 2, "max_cost_usd": 1.0, "deadline": Deadline(60), "forwards": True, **more}
+    return ExpectedCalls(**fields)
+
+
+def priced(prompt: str, completion: str, **more: Any) -> Mapping[str, Any]:
+    return {"pricing": {"prompt": prompt, "completion": completion, **more}}
+
+
+MODEL = {"id": "maker/model", **priced("0.000001", "0.000002")}
+
+
+def lists(server: Any, endpoints: object) -> None:
+    answers = {"/v1/models": {"data": [MODEL]}, "/v1/models/maker/model/endpoints": endpoints}
+
+    def play(request: Any) -> None:
+        known = answers.get(request.path)
+        data = json.dumps(known).encode()
+        request.send_response(404 if known is None else 200)
+        request.send_header("content-length", str(len(data)))
+        request.end_headers()
+        request.wfile.write(data)
+
+    server.answer = play
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "prices"),
+    [
+        ([priced("0.000003", "0.000001"), priced("0.000001", "0.000005")], (3.0, 5.0)),
+        ([priced("0.0000001", "0.0000001")], (1.0, 2.0)),
+        ([priced("0", "0", overrides=[{"prompt": "0.000009"}])], (9.0, 2.0)),
+    ],
+)
+def test_the_most_expensive_provider_counts(server: Any, endpoints: Any, prices: Any) -> None:
+    """Forwarded requests cannot exclude it, and ``max_cost_usd`` must hold."""
+    lists(server, {"data": {"endpoints": endpoints}})
+    with provided(server, dialect="openrouter") as provider:
+        facts = provider.preflight(expected())
+        assert (facts.usd_per_million_input, facts.usd_per_million_output) == prices
+        assert facts.warnings == ()
+        facts = provider.preflight(expected(forwards=False))
+        assert (facts.usd_per_million_input, facts.usd_per_million_output) == (1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    "endpoints", [None, [], {"data": {"endpoints": []}}, {"data": {"endpoints": [{}]}}, {"data": 1}]
+)
+def test_prices_that_are_unknown_are_a_warning(server: Any, endpoints: Any) -> None:
+    lists(server, endpoints)
+    with provided(server, dialect="openrouter") as provider:
+        facts = provider.preflight(expected())
+    assert (facts.usd_per_million_input, facts.usd_per_million_output) == (1.0, 2.0)
+    assert ["prices of the providers" in warning for warning in facts.warnings] == [True]
+
+
+def test_without_a_limit_one_price_is_enough(server: Any) -> None:
+    lists(server, None)
+    with provided(server, dialect="openrouter") as provider:
+        assert provider.preflight(expected(max_cost_usd=None)).warnings == ()
+    with provided(server) as provider:
+        assert provider.preflight(expected()).warnings == ()
+
+
+def test_options_that_need_another_body_are_refused_before_a_run(server: Any) -> None:
+    lists(server, None)
+    with provided(server, reasoning_effort="low", provider_only=("x",)) as provider:
+        with pytest.raises(InputError, match=r"llm.reasoning_effort: cannot be applied"):  # the other one has no effect
+            provider.preflight(expected())
+        provider.preflight(expected(forwards=False))
 
 
 # --- errors ------------------------------------------------------------------------------------------------------

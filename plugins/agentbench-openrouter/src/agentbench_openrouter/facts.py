@@ -72,6 +72,24 @@ def facts_of(entry: Mapping[str, Any] | None, expected: ExpectedCalls, options: 
     )
 
 
+def with_all_prices(entry: Mapping[str, Any] | None, answer: object) -> Mapping[str, Any] | None:
+    """The model's entry with the prices of all its providers, or ``None`` if they are unknown.
+
+    Args:
+        entry: the model's entry in the list of models, whose prices are those of one provider.
+        answer: the response about the endpoints of the model.
+    """
+    listed = _mapping(_mapping(answer).get("data")).get("endpoints")
+    endpoints = [_mapping(endpoint) for endpoint in listed] if isinstance(listed, list) else []
+    tables = [_mapping(endpoint.get("pricing")) for endpoint in endpoints]
+    if entry is None or not tables or any(_highest(table, "prompt") is None for table in tables):
+        return None
+    pricing = _mapping(entry.get("pricing"))
+    more = [table.get("overrides") for table in (pricing, *tables)]
+    overrides = [table for tables_of_one in more if isinstance(tables_of_one, list) for table in tables_of_one]
+    return {**entry, "pricing": {**pricing, "overrides": [*tables, *overrides]}}
+
+
 def check_credit(data: Mapping[str, Any], expected: ExpectedCalls, *, wall: float) -> tuple[str, ...]:
     """Warnings about the remaining limit of a key; ``wall`` is seconds since 1970.
 

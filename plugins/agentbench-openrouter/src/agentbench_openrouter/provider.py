@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,7 +31,7 @@ from agentbench_openrouter.answers import Reader
 from agentbench_openrouter.breaker import Breaker
 from agentbench_openrouter.client import Client
 from agentbench_openrouter.exchange import ExchangeError
-from agentbench_openrouter.facts import check_credit, facts_of, find, max_price, unknown
+from agentbench_openrouter.facts import check_credit, facts_of, find, max_price, unknown, with_all_prices
 from agentbench_openrouter.failures import Failure, Retry, failure_of, not_sent
 from agentbench_openrouter.forwarding import Forwarding
 from agentbench_openrouter.key import Key, key_for, no_key
@@ -43,6 +44,8 @@ from agentbench_openrouter.timing import Timing
 from agentbench_openrouter.wire import Dialect, body, not_forwarded
 
 _ATTRIBUTION = {"x-openrouter-title": "AgentBench", "x-openrouter-categories": "cli-agent"}
+_NOT_APPLIED_REMEDY = "Remove these options for this variant. OpenRouter can apply a preset: MODEL@preset/NAME."
+_SLUG = re.compile(r"[A-Za-z0-9_~][\w.~-]*/[\w.:~-]+", re.ASCII)
 _PREFLIGHT_SEC = 30.0
 _PATH = "chat/completions"
 
@@ -114,6 +117,8 @@ class OpenRouter:
         """See the contract. Missing facts do not prevent a run."""
         if self._key is None and is_openrouter(self._client.base_url):
             raise no_key(self._key_env, "OpenRouter requires a key")
+        if expected.forwards and (names := not_forwarded(self._options)):
+            raise InputError(_not_applied(names), remedy=_NOT_APPLIED_REMEDY)
         self._limiter.start(expected.workers)
         warnings: list[str] = []
         listed = self._listed(expected, warnings)
@@ -124,6 +129,8 @@ class OpenRouter:
             if self._dialect.openrouter and "@" not in expected.request.model:
                 raise missing
             warnings.append(missing.message)
+        if expected.forwards and expected.max_cost_usd is not None and self._dialect.openrouter:
+            entry = self._all_prices(entry, expected, warnings)
         facts = facts_of(entry, expected, self._options)
         if self._dialect.openrouter and self._key is not None:
             warnings += self._credit(expected)
@@ -158,14 +165,9 @@ class OpenRouter:
     def _forward(self, native: NativeExchange, call: LLMCall, total: Deadline) -> Completion:
         unusable = not_forwarded(self._options)
         if unusable:
-            names = ", ".join(f"llm.{name}" for name in unusable)
-            message = f"{names}: cannot be applied to the requests of an agent's own client"
+            message = _not_applied(unusable)
             call.failed(FailedExchange(error="not_sent", message=message, usage=Usage(cost_usd=0.0)))
-            raise LLMError(
-                message,
-                remedy="Remove these options for this variant. OpenRouter can apply a preset: MODEL@preset/NAME.",
-                stops_run=True,
-            )
+            raise LLMError(message, remedy=_NOT_APPLIED_REMEDY, stops_run=True)
         return self._forwarding.complete(native, call, total)
 
     def _body(self, request: Request, call: LLMCall, *, halved: bool = False) -> bytes:
@@ -201,6 +203,22 @@ class OpenRouter:
         listed = answer.get("data") if isinstance(answer, dict) else answer
         return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
 
+    def _all_prices(
+        self, entry: Mapping[str, Any] | None, expected: ExpectedCalls, warnings: list[str]
+    ) -> Mapping[str, Any] | None:
+        """The entry with the prices of all providers: forwarded requests cannot exclude the expensive ones."""
+        result = None
+        slug = (entry or {}).get("id")
+        if isinstance(slug, str) and _SLUG.fullmatch(slug):
+            with contextlib.suppress(OddAnswerError):
+                result = with_all_prices(entry, self._get(f"models/{slug}/endpoints", expected))
+        if result is None:
+            warnings.append(
+                f"the prices of the providers of {expected.request.model} are unknown: the last requests before "
+                "max_cost_usd can exceed it, if a provider is more expensive than the listed price"
+            )
+        return result or entry
+
     def _credit(self, expected: ExpectedCalls) -> tuple[str, ...]:
         with contextlib.suppress(OddAnswerError):
             answer = self._get("key", expected)
@@ -217,6 +235,10 @@ class OpenRouter:
                 f"{self._client.base_url} did not answer within {_PREFLIGHT_SEC:g} s",
                 remedy="Check the base URL and the network, or try again later.",
             ) from None
+
+
+def _not_applied(names: Sequence[str]) -> str:
+    return f"{', '.join(f'llm.{name}' for name in names)}: cannot be applied to the requests of an agent's own client"
 
 
 def _secret_header(options: OpenRouterOptions, environ: Mapping[str, str]) -> Mapping[str, Key]:
