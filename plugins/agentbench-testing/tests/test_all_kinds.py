@@ -28,6 +28,7 @@ CONFORMANCE: Mapping[str, tuple[str, str]] = {
 """For each kind, the class with all of its checks, and the files of its doubles."""
 SPECIAL = {
     "wrapped agents": ("WrappedAgentConformance", "broken_wrapped.py"),
+    "forwarding providers": ("ForwardingLLMConformance", "broken_forwarders.py"),
     "programs": ("IsolatedProgramSandboxConformance", "broken_programs.py"),
     "adversarial agents": ("AdversaryConformance", "broken_adversaries.py"),
 }
