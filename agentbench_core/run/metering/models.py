@@ -10,7 +10,7 @@ import attrs
 
 from agentbench_core.errors import Interrupted, PluginError, UnavailableError
 from agentbench_core.plugin.llm import LLM, ExpectedCalls
-from agentbench_core.plugin.registry import Component
+from agentbench_core.plugin.registry import NEEDS_SANDBOX, Component
 from agentbench_core.run.variant import Variant
 from agentbench_core.run.waiting import run_preflight
 from agentbench_core.values.limits import CRUMBS, LOOK_EVERY_SEC, Deadline
@@ -67,7 +67,13 @@ def open_models(
                 continue
             limits = (max_cost_usd, variant.settings.limits.max_cost_usd)
             limit = min((limit for limit in limits if limit is not None), default=None)
-            wanted = [variant.llm.identity(), attrs.asdict(variant.model), limit, [t.identity() for t in variant.tools]]
+            wanted = [
+                variant.llm.identity(),
+                attrs.asdict(variant.model),
+                limit,
+                [tool.identity() for tool in variant.tools],
+                _forwards(variant),
+            ]
             key = digest(wanted)
             if key not in made:
                 llm: LLM = variant.llm.make()
@@ -77,6 +83,11 @@ def open_models(
             results[variant.name] = _open_model(variant, variant.model, *made[key])
             _check_prices(results[variant.name], limit)
         yield results
+
+
+def _forwards(variant: Variant) -> bool:
+    """Whether an agent of the variant is a program, whose requests are forwarded."""
+    return any(agent.can(NEEDS_SANDBOX) for agent in variant.agents.values())
 
 
 def _facts(
@@ -101,6 +112,7 @@ def _facts(
         workers=workers,
         max_cost_usd=limit,
         deadline=stop.within(seconds),
+        forwards=_forwards(variant),
     )
     facts: object = run_preflight(component, lambda: llm.preflight(expected), seconds=seconds)
     if not isinstance(facts, ModelFacts):

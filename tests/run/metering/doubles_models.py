@@ -22,6 +22,7 @@ MODELS = '''
         def __init__(self, options):
             self.options, self.plan, self.lock = options, options.plan.split(), threading.Lock()
         def preflight(self, expected):
+            assert not expected.forwards
             price = None if self.options.price < 0 else self.options.price
             return ModelFacts(context_tokens=100_000, usd_per_million_input=price, usd_per_million_output=price,
                               known={"tools": str(len(expected.request.tools)), "workers": str(expected.workers)},

@@ -23,6 +23,7 @@ FORWARDING = '''
         def __init__(self, options):
             self.how = options.how
         def preflight(self, expected):
+            assert expected.forwards
             return ModelFacts(context_tokens=10_000, answer_tokens=100, usd_per_million_input=1.0,
                               usd_per_million_output=1.0)
         def close(self):
