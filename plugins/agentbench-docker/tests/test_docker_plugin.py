@@ -23,7 +23,7 @@ def test_registers_the_sandbox_and_the_command() -> None:
         sandboxes.append((name, options, capabilities))
 
     plugin.agentbench_register_sandboxes(cast("Any", register))
-    assert sandboxes == [("docker", DockerOptions, ("isolated", "images"))]
+    assert sandboxes == [("docker", DockerOptions, ("isolated", "images", "programs"))]
 
     registered = []
     plugin.agentbench_register_commands(lambda name, target, *, summary: registered.append((name, target)))

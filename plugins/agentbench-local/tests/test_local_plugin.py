@@ -20,13 +20,13 @@ HEAVY = ("httpx", "numpy", "packaging", "platformdirs", "rich", "selectors", "su
 def test_registers_the_sandbox() -> None:
     registered = []
 
-    def register(name: str, factory: Any, options: type, *, summary: str) -> None:
+    def register(name: str, factory: Any, options: type, *, summary: str, capabilities: Any) -> None:
         provider = factory(options())
-        registered.append((name, type(provider), options, "NOT ISOLATED" in summary))
+        registered.append((name, type(provider), options, "NOT ISOLATED" in summary, capabilities))
         provider.close()
 
     plugin.agentbench_register_sandboxes(cast("Any", register))
-    assert registered == [("local", LocalProvider, LocalOptions, True)]
+    assert registered == [("local", LocalProvider, LocalOptions, True, ("programs",))]
 
 
 def test_entry_module_imports_nothing_heavy() -> None:

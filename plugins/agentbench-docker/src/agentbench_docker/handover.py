@@ -16,6 +16,7 @@ the sandbox starts. Processes of the sandbox cannot see or signal the holder.
 
 from __future__ import annotations
 
+import array
 import contextlib
 import os
 import select
@@ -179,9 +180,14 @@ def received_listener(channel: socket.socket) -> socket.socket:
     """
     channel.settimeout(_SEND_SEC)
     try:
-        _, descriptors, _, _ = socket.recv_fds(channel, 1, _MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+        # recv_fds ignores its flags, without which other processes would inherit the descriptors.
+        _, messages, _, _ = channel.recvmsg(1, socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC)
     except OSError as error:
         raise NotHandedOverError(f"no socket was received: {error}") from None
+    descriptors = array.array("i")
+    for level, kind, data in messages:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
     with contextlib.ExitStack() as stack:
         for descriptor in descriptors:
             stack.callback(os.close, descriptor)

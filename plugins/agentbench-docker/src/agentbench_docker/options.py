@@ -25,8 +25,8 @@ class DockerOptions:
     runtime: str = option("", help="container runtime, such as runsc; empty: the engine's default")
     endpoint: Literal["auto", "handed_over", "carried"] = option(
         "auto",
-        help="how the host accepts connections of an agent's program: directly (handed_over), or over a relay process "
-        "in the container (carried), which every engine supports; auto: handed_over if it works",
+        help="how the host accepts connections from agents' programs: handed_over (directly), carried (through a relay "
+        "in the container), or auto (handed_over if the engine allows it)",
     )
     shm_mb: int = option(256, help="size of /dev/shm", minimum=1)
     tmp_mb: int = option(512, help="size of /tmp, at most half of the task's memory", minimum=1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import selectors
+import select
 import socket
 import struct
 from typing import Any
@@ -31,7 +31,8 @@ _CONGESTED = 1 << 18
 _MOST_WAITING = 1 << 22
 """Bytes that wait for the stream, including replies to frames, beyond which the other end counts as broken."""
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+_READ, _WRITE = select.POLLIN, select.POLLOUT
+_ENDED = select.POLLHUP | select.POLLERR
 
 
 class BrokenStreamError(Exception):
@@ -75,8 +76,9 @@ class Multiplexer:
         self._received = bytearray()
         self._waiting = bytearray()
         self._congested = False
-        self._events: dict[int, int] = {}
-        self._selector = selectors.DefaultSelector()
+        self._poll = select.poll()
+        self._watched: dict[int, tuple[int, Connection | None]] = {}
+        """Descriptors with the events that are waited for, and the connection if it is one."""
         for descriptor in (reader, writer):
             os.set_blocking(descriptor, False)
 
@@ -86,10 +88,10 @@ class Multiplexer:
         Raises BrokenStreamError, or ListenerGoneError from ``connect``. All connections are closed afterwards.
         """
         try:
-            self._watch(self._reader, READ)
+            self._watch(self._reader, _READ)
             if self._listener is not None:
                 self._listener.setblocking(False)
-                self._watch(self._listener.fileno(), READ)
+                self._watch(self._listener.fileno(), _READ)
             while self._step():
                 pass
         except (BrokenPipeError, ConnectionResetError):
@@ -97,24 +99,25 @@ class Multiplexer:
         finally:
             for connection in tuple(self._connections.values()):
                 self._forget(connection)
-            self._selector.close()
 
     def _step(self) -> bool:
         """Handle the next events. Return False at the end of the stream."""
-        for key, events in self._selector.select():
-            if key.data is not None:
-                if key.data.number in self._connections:
-                    self._serve(key.data, events)
-            elif key.fd == self._reader:
+        for descriptor, events in self._poll.poll():
+            if descriptor not in self._watched:
+                continue  # an earlier event of this round has closed it
+            connection = self._watched[descriptor][1]
+            if connection is not None:
+                self._serve(connection, events)
+            elif descriptor == self._reader:
                 if not self._receive():
                     return False
-            elif key.fd == self._writer:
+            elif descriptor == self._writer:
                 self._flush()
             else:
                 self._accept()
         if self._waiting:
             self._flush()
-        self._watch(self._writer, WRITE if self._waiting else 0)
+        self._watch(self._writer, _WRITE if self._waiting else None)
         congested = len(self._waiting) >= _CONGESTED
         if congested != self._congested:
             self._congested = congested
@@ -196,10 +199,15 @@ class Multiplexer:
 
     def _serve(self, connection: Connection, events: int) -> None:
         """Read from or write to a socket that is ready."""
-        if events & WRITE:
+        if events & _WRITE:
             self._write(connection)
-        may_read = connection.credit > 0 and len(self._waiting) < _CONGESTED and not connection.read_to_end
-        if not events & READ or not may_read or connection.number not in self._connections:
+        if not events & (_READ | _ENDED) or connection.number not in self._connections:
+            return
+        if connection.read_to_end or connection.credit == 0:
+            if events & _ENDED:  # the client or server has gone, so nothing else will end this connection
+                self._reset(connection, tell=True)
+            return
+        if len(self._waiting) >= _CONGESTED:
             return
         try:
             data = connection.sock.recv(min(connection.credit, CHUNK))
@@ -252,32 +260,34 @@ class Multiplexer:
 
     def _forget(self, connection: Connection) -> None:
         del self._connections[connection.number]
-        self._watch(connection.sock.fileno(), 0)
+        self._watch(connection.sock.fileno(), None)
         connection.sock.close()
         self._adjust_listener()
 
     def _adjust(self, connection: Connection) -> None:
-        """Wait for what the connection can use at present."""
+        """Wait for what the connection can use at present.
+
+        A socket that was read to its end is still watched without any event, which reports if the other side has gone.
+        """
         may_read = not connection.read_to_end and connection.credit > 0 and not self._congested
-        events = (READ if may_read else 0) | (WRITE if connection.pending else 0)
-        self._watch(connection.sock.fileno(), events, connection)
+        events = (_READ if may_read else 0) | (_WRITE if connection.pending else 0)
+        self._watch(connection.sock.fileno(), events if events or connection.read_to_end else None, connection)
 
     def _adjust_listener(self) -> None:
         if self._listener is not None:
-            self._watch(self._listener.fileno(), READ if len(self._connections) < MOST_CONNECTIONS else 0)
+            self._watch(self._listener.fileno(), _READ if len(self._connections) < MOST_CONNECTIONS else None)
 
-    def _watch(self, descriptor: int, events: int, data: Any = None) -> None:
-        """Wait for these events of a descriptor from now on; 0: none."""
-        before = self._events.get(descriptor, 0)
+    def _watch(self, descriptor: int, events: int | None, connection: Connection | None = None) -> None:
+        """Wait for these events of a descriptor, and for its end, from now on. None: do not watch it."""
+        before, _ = self._watched.get(descriptor, (None, None))
         if before == events:
             return
-        if not events:
-            self._selector.unregister(descriptor)
-        elif before:
-            self._selector.modify(descriptor, events, data)
+        if events is None:
+            del self._watched[descriptor]
+            self._poll.unregister(descriptor)
         else:
-            self._selector.register(descriptor, events, data)
-        self._events[descriptor] = events
+            self._watched[descriptor] = (events, connection)
+            self._poll.register(descriptor, events)
 
     def _send(self, kind: int, number: int, length: int = 0, data: bytes = b"") -> None:
         self._waiting += HEADER.pack(kind, number, length) + data

@@ -1,0 +1,464 @@
+"""Agents that are programs: mounted directories, and an address that the host accepts on, both ways."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+import pytest
+
+from agentbench_core import Command, Deadline, EnvironmentSpec, SandboxError
+from agentbench_docker import handover
+from agentbench_docker.endpoints import URL, Addresses
+from agentbench_docker.handover import NotHandedOverError, received_listener
+from agentbench_docker.inside.handover import ADDRESS
+from agentbench_docker.inside.multiplexing import MOST_CONNECTIONS
+from agentbench_docker.options import DockerOptions
+from agentbench_docker.program_sandbox import DockerProgramSandbox
+from agentbench_docker.provider import DockerProvider
+from agentbench_testing import RecordingLog
+
+pytestmark = pytest.mark.docker
+
+Way = Literal["handed_over", "carried"]
+WAYS: tuple[Way, ...] = ("handed_over", "carried")
+SOON = 60.0
+ASK = "import socket; s = socket.create_connection(('127.0.0.1', 4100), 30); s.sendall(b'?'); print(s.recv(9).decode())"
+HOLD = """
+import socket, sys
+held = [socket.create_connection(('127.0.0.1', 4100), 30) for _ in range(int(sys.argv[1]))]
+print(len(held))
+"""
+
+
+@attrs.frozen
+class Opened:
+    """A sandbox with an open address, which answers each connection with ``!`` and what it has received."""
+
+    sandbox: DockerProgramSandbox
+    environment: Any
+    listener: socket.socket
+
+    def run(self, command: str | list[str], seconds: float = SOON) -> Any:
+        return self.sandbox.exec(command, deadline=Deadline(seconds))
+
+    def ask(self, command: str | list[str]) -> str:
+        result = self.run(command)
+        assert result.ok, result
+        text: str = result.stdout.text
+        return text.strip()
+
+    def answers(self) -> bool:
+        """Whether a connection from inside is answered by the host."""
+        return bool(self.run(["python3", "-c", ASK]).stdout.text.strip() == "!?")
+
+    def containers(self) -> list[str]:
+        """The provider's containers, except the lease."""
+        label = f"label=agentbench.owner={self.environment.scratch.path}"
+        return _docker("ps", "--all", "--quiet", "--no-trunc", "--filter", label)
+
+
+Open = Callable[..., contextlib.AbstractContextManager[Opened]]
+
+
+@pytest.fixture(scope="module")
+def program(place: Path) -> Path:
+    directory = place / "program"
+    directory.mkdir()
+    (directory / "run").write_text("#!/bin/sh\necho it runs\n")
+    (directory / "run").chmod(0o755)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def opener(
+    place: Path, pristine: Path, program: Path, spec_of: Callable[..., EnvironmentSpec]
+) -> Iterator[Callable[[Way | Literal["auto"]], Open]]:
+    """Opens sandboxes; providers and environments are shared by the tests of this module."""
+    with contextlib.ExitStack() as stack:
+
+        @functools.cache
+        def environment_of(way: Any) -> Any:
+            provider = DockerProvider(DockerOptions(endpoint=way))
+            stack.callback(provider.close)
+            spec = spec_of(mem_limit_mb=256, pids_limit=300)
+            return provider.prepare(spec, pristine, RecordingLog(), Deadline(4 * SOON))
+
+        def opener_of(way: Way | Literal["auto"]) -> Open:
+            return functools.partial(_open, environment_of(way), program, place)
+
+        yield opener_of
+
+
+@pytest.fixture(params=WAYS)
+def open_sandbox(request: pytest.FixtureRequest, opener: Callable[[Way], Open]) -> Open:
+    """Opens sandboxes in one of the two ways."""
+    return opener(request.param)
+
+
+@contextlib.contextmanager
+def _open(environment: Any, program: Path, place: Path, *, hosted: bool = True) -> Iterator[Opened]:
+    image = attrs.evolve(environment.image, hosted=hosted)
+    environment = attrs.evolve(environment, image=image)
+    workspace = Path(tempfile.mkdtemp(dir=place))
+    sandbox = environment.start_with_programs(
+        workspace, programs={"mine-1.0": program}, read_only=False, network=False, deadline=Deadline(SOON)
+    )
+    try:
+        endpoint = sandbox.listen()
+        assert endpoint.url == URL
+        with _answering(endpoint.listener):
+            yield Opened(sandbox, environment, endpoint.listener)
+    finally:
+        sandbox.close()
+
+
+@contextlib.contextmanager
+def _answering(listener: socket.socket) -> Iterator[None]:
+    """Answer connections in threads until the end of the block, which closes the listener."""
+    over = threading.Event()
+    connections: list[socket.socket] = []
+    listener.settimeout(0.05)
+
+    def answer(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            connection.settimeout(SOON)
+            connection.sendall(b"!" + connection.recv(9))
+
+    def serve() -> None:
+        while not over.is_set():
+            with contextlib.suppress(TimeoutError):
+                connections.append(listener.accept()[0])
+                threading.Thread(target=answer, args=(connections[-1],), daemon=True).start()
+
+    server = threading.Thread(target=serve)
+    server.start()
+    try:
+        yield
+    finally:
+        over.set()
+        server.join()
+        listener.close()
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+
+
+def _docker(*arguments: str) -> list[str]:
+    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\n")[:-1]
+
+
+def test_only_loopback(open_sandbox: Open) -> None:
+    """The container has no interface but ``lo`` and no route, as without an address."""
+    with open_sandbox() as opened:
+        assert opened.answers()
+        assert opened.ask("tail -n +2 /proc/net/route; tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '") == "lo"
+        connect = "import socket; socket.create_connection(('192.0.2.1', 80), 5)"
+        assert "unreachable" in opened.run(["python3", "-c", connect]).stderr.text
+        for container in opened.containers():
+            shown = "{{range $name, $_ := .NetworkSettings.Networks}}{{$name}}{{end}}"
+            assert _docker("inspect", "--format", shown, container) in ([""], ["none"])
+
+
+def test_mounts(open_sandbox: Open, program: Path) -> None:
+    """The program is mounted read-only; the way by which the address was opened is not visible in the sandbox."""
+    with open_sandbox() as opened:
+        assert opened.sandbox.programs == {"mine-1.0": "/opt/agent/mine-1.0"}
+        assert opened.ask("/opt/agent/mine-1.0/run") == "it runs"
+        shown = '{{range .Mounts}}{{.Destination}} {{.RW}}{{"\\n"}}{{end}}'
+        mounts = [line for line in _docker("inspect", "--format", shown, opened.sandbox.container.id) if line]
+        inside = "/agentbench/lib/agentbench_docker/inside"
+        expected = ["/etc/group", "/etc/passwd", "/opt/agent/mine-1.0", inside]
+        assert sorted(mounts) == sorted(["/workspace true", *(f"{each} false" for each in expected)])
+        assert opened.ask("find / -xdev -type s 2>/dev/null; true") == ""
+
+
+def test_a_restarted_container(open_sandbox: Open) -> None:
+    """The address is there again after the container was restarted, and the caller's socket is the same."""
+    with open_sandbox() as opened:
+        assert opened.answers()
+        opened.sandbox.kill_for_disk("")
+        assert opened.answers()
+        assert opened.run("true").limits_hit == ()
+
+
+def test_a_container_that_ran_out_of_memory(open_sandbox: Open) -> None:
+    """The same after the agent has filled the memory so that PID 1 cannot start a process."""
+    with open_sandbox() as opened:
+        opened.run("dd if=/dev/zero of=/dev/shm/x bs=1M count=300; dd if=/dev/zero of=/tmp/x bs=1M count=300")
+        results = [opened.run("true")]
+        while b"restarted" not in results[-1].stderr.data:  # until PID 1 could not start a command
+            results.append(opened.run(["python3", "-c", "x = bytearray(1 << 28)"]))
+            assert len(results) < 20
+        assert opened.answers()
+
+
+def test_images_without_python(opener: Callable[[Way], Open]) -> None:
+    """There, the container is restarted at each deadline; the namespace of the holder stays."""
+    with opener("handed_over")(hosted=False) as opened:
+        assert opened.answers()
+        assert opened.run("sleep 60", seconds=0.3).timed_out
+        assert opened.answers()
+
+
+def test_nothing_of_ours_runs_inside(opener: Callable[[Way], Open]) -> None:
+    """After the hand-over, the sandbox has only the processes that every sandbox has, and the holder is a shell."""
+    with opener("handed_over")() as opened:
+        assert opened.answers()
+        for container in opened.containers():
+            names = {line.split()[1] for line in _docker("top", container, "-eo", "pid,args")[1:]}
+            ours = container == opened.sandbox.container.id
+            assert {Path(name).name for name in names} == ({"python3"} if ours else {"sh"})
+
+
+def test_the_relay_is_out_of_reach(opener: Callable[[Way], Open]) -> None:
+    """Commands cannot kill or trace the relay: it has another user."""
+    with opener("carried")() as opened:
+        find = "for p in /proc/[0-9]*; do [ $(stat -c %u $p) = 65534 ] && echo ${p#/proc/}; done"
+        relays = opened.ask(f"{find}; true").split()
+        assert len(relays) == 1
+        for attempt in (f"kill -9 {relays[0]}", f"cat /proc/{relays[0]}/mem", f"ls /proc/{relays[0]}/fd"):
+            assert not opened.run(attempt).ok
+        opened.run("kill -9 -1")
+        assert opened.answers()
+
+
+def test_a_relay_that_ends(opener: Callable[[Way], Open]) -> None:
+    """It is started again, such as after it was killed because the sandbox had used up its memory."""
+    with opener("carried")() as opened:
+        assert opened.answers()
+        kill = "for p in /proc/[0-9]*; do [ $(stat -c %u $p) = 65534 ] && kill -9 ${p#/proc/}; done; true"
+        container = opened.sandbox.container.id
+        done = subprocess.run(["docker", "exec", "--user", "65534", container, "sh", "-c", kill])
+        assert done.returncode == 137  # it has killed itself, too
+        give_up_at = time.monotonic() + SOON
+        while not opened.answers():
+            assert time.monotonic() < give_up_at
+
+
+def test_very_many_connections(opener: Callable[[Way], Open]) -> None:
+    """Only so many are carried at once; the others wait, and the address works afterwards."""
+    with opener("carried")() as opened:
+        before = _open_files()
+        result = opened.run(["python3", "-c", HOLD, str(2 * MOST_CONNECTIONS)])
+        assert result.ok, result
+        assert opened.answers()
+        assert threading.active_count() < 2 * MOST_CONNECTIONS + 20
+        assert _open_files() <= before + 2 * MOST_CONNECTIONS + 20
+
+
+def test_everything_is_removed(open_sandbox: Open) -> None:
+    """With the sandbox, its containers are removed, and the client processes end."""
+    with open_sandbox() as opened:
+        assert opened.containers()
+        opened.sandbox.close()
+        assert opened.containers() == []
+        opened.sandbox.close()
+        with pytest.raises(SandboxError, match="closed"):
+            opened.sandbox.listen()
+
+
+def test_opening_twice(open_sandbox: Open) -> None:
+    """A sandbox has one address."""
+    with open_sandbox() as opened, pytest.raises(SandboxError, match="already opened"):
+        opened.sandbox.listen()
+
+
+def test_many_sandboxes_at_once(open_sandbox: Open) -> None:
+    """Each has the same address and reaches its own socket."""
+    failed: list[int] = []
+
+    def attempt(number: int) -> None:
+        with open_sandbox() as opened:
+            failed.extend([] if opened.answers() else [number])
+
+    threads = [threading.Thread(target=attempt, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+
+
+def test_other_containers_of_the_attempt(open_sandbox: Open, place: Path) -> None:
+    """A command in a container of its own, as baseline and scoring use it, has neither the address nor a program."""
+    with open_sandbox() as opened:
+        workspace = Path(tempfile.mkdtemp(dir=place))
+        look = (
+            "test ! -e /opt/agent && ! python3 -c \"import socket; socket.create_connection(('127.0.0.1', 4100), 5)\""
+        )
+        result = opened.environment.run_once(Command(look), workspace, Deadline(SOON))
+        assert result.ok, result
+        assert "refused" in result.stderr.text
+
+
+def test_programs_do_not_count_as_disk_usage(opener: Callable[[Way], Open], program: Path) -> None:
+    """The disk watch measures what the sandbox can write to, which does not include programs."""
+    with opener("handed_over")() as opened:
+        watch = opened.environment.launcher._disk
+        (watched,) = [each for each in watch._watched.values() if each.container == opened.sandbox.container.id]
+        assert program not in watched.written
+        assert len(watched.written) == 1
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "a b", "-x", "a,b", "x" * 200, "a\n"])
+def test_names_of_programs(name: str, opener: Callable[[Way], Any], program: Path) -> None:
+    """Names that would change the mount or its place are refused."""
+    environment = opener("handed_over").args[0]  # type: ignore[attr-defined]
+    with pytest.raises(SandboxError, match="cannot be the name"):
+        environment.start_with_programs(
+            program, programs={name: program}, read_only=False, network=False, deadline=Deadline(SOON)
+        )
+
+
+def test_a_program_that_is_missing(opener: Callable[[Way], Any], program: Path) -> None:
+    """The error names the directory."""
+    environment = opener("handed_over").args[0]  # type: ignore[attr-defined]
+    with pytest.raises(SandboxError, match=r"does not exist: .*gone"):
+        environment.start_with_programs(
+            program, programs={"a": program / "gone"}, read_only=False, network=False, deadline=Deadline(SOON)
+        )
+
+
+def test_auto_hands_over(opener: Callable[[Any], Open]) -> None:
+    """Where descriptors can be handed over, they are."""
+    with opener("auto")() as opened:
+        assert opened.listener.family == socket.AF_INET
+        assert opened.answers()
+
+
+def test_auto_carries_where_nothing_is_handed_over(
+    opener: Callable[[Any], Any], program: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder cannot connect, as in gVisor or a virtual machine. This is tried once per provider."""
+    environment = _with_fresh_choice(opener("auto").args[0], "auto")
+    tried: list[Path] = []
+
+    def bound_elsewhere(directory: Path) -> socket.socket:
+        tried.append(directory)
+        return handover.bound_socket(directory / "elsewhere", 1)
+
+    monkeypatch.setattr(handover, "_bound", bound_elsewhere)
+    for _ in range(2):
+        with _open(environment, program, place) as opened:
+            assert opened.listener.family == socket.AF_UNIX
+            assert opened.answers()
+            assert opened.containers() == [opened.sandbox.container.id]
+    assert len(tried) == 1
+
+
+def test_handed_over_where_it_is_impossible(
+    opener: Callable[[Any], Any], program: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the user has selected this way, the error names the other one, and nothing is left."""
+    environment = opener("handed_over").args[0]
+    elsewhere = functools.partial(lambda directory: handover.bound_socket(directory / "elsewhere", 1))
+    monkeypatch.setattr(handover, "_bound", elsewhere)
+    with pytest.raises(SandboxError, match="cannot hand") as caught, _open(environment, program, place):
+        pass
+    assert caught.value.remedy == "Set sandbox.endpoint=carried"
+    assert _docker("ps", "-aq", "--filter", f"label=agentbench.owner={environment.scratch.path}") == []
+
+
+@pytest.mark.parametrize(("way", "remedy"), [("handed_over", "docker build"), ("carried", "python3")])
+def test_no_python_anywhere(way: Way, remedy: str, opener: Callable[[Any], Any], program: Path, place: Path) -> None:
+    """Without Python in the task's image, and without our own image, there is no address: the error says what to do."""
+    environment = _with_fresh_choice(opener(way).args[0], way, runner=lambda _: None)
+    with pytest.raises(SandboxError) as caught, _open(environment, program, place, hosted=False):
+        pass
+    assert remedy in (caught.value.remedy or "")
+
+
+def test_long_temporary_directories(
+    place: Path,
+    pristine: Path,
+    program: Path,
+    spec_of: Callable[..., EnvironmentSpec],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Addresses of unix sockets are limited to 108 bytes; paths of temporary directories are not."""
+    long = place / "temporary" / ("long" * 40)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    for way in WAYS:
+        provider = DockerProvider(DockerOptions(endpoint=way))
+        try:
+            environment = provider.prepare(spec_of(), pristine, RecordingLog(), Deadline(SOON))
+            with _open(environment, program, place) as opened:
+                assert opened.answers()
+        finally:
+            provider.close()
+    long.rmdir()
+
+
+def _with_fresh_choice(environment: Any, way: str, runner: Callable[..., str | None] | None = None) -> Any:
+    """The environment with a launcher that has not chosen a way yet."""
+    launcher = environment.launcher
+    hardening = attrs.evolve(launcher.hardening, options=attrs.evolve(launcher.hardening.options, endpoint=way))
+    addresses = Addresses(launcher.client, hardening, environment.scratch, runner or launcher._addresses._runner)
+    changed = type(launcher)(launcher.client, hardening, launcher._disk, launcher.lease, addresses)
+    return attrs.evolve(environment, launcher=changed)
+
+
+def _open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def _sending(*descriptors: int) -> socket.socket:
+    ours, theirs = socket.socketpair()
+    socket.send_fds(theirs, [b"l"], list(descriptors))
+    theirs.close()
+    return ours
+
+
+def test_the_socket_that_is_received() -> None:
+    """A listening socket on the address is accepted, and not inherited by other processes."""
+    with socket.create_server(ADDRESS) as listener, _sending(listener.fileno()) as channel:
+        received = received_listener(channel)
+        with received:
+            assert received.getsockname() == ADDRESS
+            assert not received.get_inheritable()
+
+
+def test_descriptors_that_are_refused(tmp_path: Path) -> None:
+    """Anything else is refused, and no descriptor stays open."""
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context((tmp_path / "file").open("w"))
+        right = stack.enter_context(socket.create_server(ADDRESS))
+        port = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        datagrams = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        unbound = stack.enter_context(socket.socket())
+        local = stack.enter_context(handover.bound_socket(tmp_path / "s", 1))
+        every = stack.enter_context(socket.create_server(("0.0.0.0", 0)))
+        connected = stack.enter_context(socket.create_connection(ADDRESS))
+        before = _open_files()
+        for sent in (
+            (),
+            (right.fileno(), right.fileno()),
+            *((each.fileno(),) for each in (file, port, datagrams, unbound, local, every, connected)),
+        ):
+            with _sending(*sent) as channel, pytest.raises(NotHandedOverError):
+                received_listener(channel)
+        assert _open_files() == before
+
+
+def test_a_holder_that_sends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting for the descriptor is bounded in time."""
+    monkeypatch.setattr(handover, "_SEND_SEC", 0.05)
+    ours, theirs = socket.socketpair()
+    began = time.monotonic()
+    with ours, theirs, pytest.raises(NotHandedOverError, match="timed out"):
+        received_listener(ours)
+    assert time.monotonic() - began < SOON
