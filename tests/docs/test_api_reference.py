@@ -22,7 +22,7 @@ INTERFACES = {
 OPAQUE = {
     *("DiskGuard", "OpenModel", "PreparedTasks", "RunModel", "Snapshot"),  # opaque values of a session
     *("MeteredToolbox", "Plugins", "RunDirectory"),  # used through `Toolbox`, `Registry` and `RunView`
-    *("ScorerStage", "Hooks", "Stage"),  # internals of the conformance checks
+    *("ScorerStage", "Hooks", "Serving", "Stage"),  # internals of the conformance checks
 }
 """Classes of fields and results that the reference does not show."""
 _DIRECTIVE = re.compile(r"^::: (\S+)\n((?: {4}.*\n)*)", re.MULTILINE)

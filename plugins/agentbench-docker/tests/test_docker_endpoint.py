@@ -161,7 +161,7 @@ def _docker(*arguments: str) -> list[str]:
 
 
 def test_only_loopback(open_sandbox: Open) -> None:
-    """The container has no interface but ``lo`` and no route, as without an address."""
+    """E01: The container has no interface but ``lo`` and no route, as without an address."""
     with open_sandbox() as opened:
         assert opened.answers()
         assert opened.ask("tail -n +2 /proc/net/route; tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '") == "lo"
@@ -173,7 +173,7 @@ def test_only_loopback(open_sandbox: Open) -> None:
 
 
 def test_mounts(open_sandbox: Open, program: Path) -> None:
-    """The program is mounted read-only; the way by which the address was opened is not visible in the sandbox."""
+    """E01, E06: Programs are mounted read-only; the way by which the address was opened is not visible inside."""
     with open_sandbox() as opened:
         assert opened.sandbox.programs == {"mine-1.0": "/opt/agent/mine-1.0"}
         assert opened.ask("/opt/agent/mine-1.0/run") == "it runs"
@@ -186,7 +186,7 @@ def test_mounts(open_sandbox: Open, program: Path) -> None:
 
 
 def test_a_restarted_container(open_sandbox: Open) -> None:
-    """The address is there again after the container was restarted, and the caller's socket is the same."""
+    """E04: The address is there again after the container was restarted, and the caller's socket is the same."""
     with open_sandbox() as opened:
         assert opened.answers()
         opened.sandbox.kill_for_disk("")
@@ -195,7 +195,7 @@ def test_a_restarted_container(open_sandbox: Open) -> None:
 
 
 def test_a_container_that_ran_out_of_memory(open_sandbox: Open) -> None:
-    """The same after the agent has filled the memory so that PID 1 cannot start a process."""
+    """E04: The same after the agent has filled the memory so that PID 1 cannot start a process."""
     with open_sandbox() as opened:
         opened.run("dd if=/dev/zero of=/dev/shm/x bs=1M count=300; dd if=/dev/zero of=/tmp/x bs=1M count=300")
         results = [opened.run("true")]
@@ -214,7 +214,7 @@ def test_images_without_python(opener: Callable[[Way], Open]) -> None:
 
 
 def test_nothing_of_ours_runs_inside(opener: Callable[[Way], Open]) -> None:
-    """After the hand-over, the sandbox has only the processes that every sandbox has, and the holder is a shell."""
+    """E01: After the hand-over, the sandbox has only the processes that all have, and the holder is a shell."""
     with opener("handed_over")() as opened:
         assert opened.answers()
         for container in opened.containers():
@@ -224,7 +224,7 @@ def test_nothing_of_ours_runs_inside(opener: Callable[[Way], Open]) -> None:
 
 
 def test_the_relay_is_out_of_reach(opener: Callable[[Way], Open]) -> None:
-    """Commands cannot kill or trace the relay: it has another user."""
+    """E04: Commands cannot kill or trace the relay: it has another user."""
     with opener("carried")() as opened:
         find = "for p in /proc/[0-9]*; do [ $(stat -c %u $p) = 65534 ] && echo ${p#/proc/}; done"
         relays = opened.ask(f"{find}; true").split()
@@ -236,7 +236,7 @@ def test_the_relay_is_out_of_reach(opener: Callable[[Way], Open]) -> None:
 
 
 def test_a_relay_that_ends(opener: Callable[[Way], Open]) -> None:
-    """It is started again, such as after it was killed because the sandbox had used up its memory."""
+    """E04: It is started again, such as after it was killed because the sandbox had used up its memory."""
     with opener("carried")() as opened:
         assert opened.answers()
         kill = "for p in /proc/[0-9]*; do [ $(stat -c %u $p) = 65534 ] && kill -9 ${p#/proc/}; done; true"
@@ -249,7 +249,7 @@ def test_a_relay_that_ends(opener: Callable[[Way], Open]) -> None:
 
 
 def test_very_many_connections(opener: Callable[[Way], Open]) -> None:
-    """Only so many are carried at once; the others wait, and the address works afterwards."""
+    """E05: Only so many are carried at once; the others wait, and the address works afterwards."""
     with opener("carried")() as opened:
         before = _open_files()
         result = opened.run(["python3", "-c", HOLD, str(2 * MOST_CONNECTIONS)])
@@ -277,7 +277,7 @@ def test_opening_twice(open_sandbox: Open) -> None:
 
 
 def test_many_sandboxes_at_once(open_sandbox: Open) -> None:
-    """Each has the same address and reaches its own socket."""
+    """E02: Each has the same address and reaches its own socket."""
     failed: list[int] = []
 
     def attempt(number: int) -> None:
@@ -293,7 +293,7 @@ def test_many_sandboxes_at_once(open_sandbox: Open) -> None:
 
 
 def test_other_containers_of_the_attempt(open_sandbox: Open, place: Path) -> None:
-    """A command in a container of its own, as baseline and scoring use it, has neither the address nor a program."""
+    """E02: A command in its own container, as in baseline and scoring, has neither the address nor a program."""
     with open_sandbox() as opened:
         workspace = Path(tempfile.mkdtemp(dir=place))
         look = (
@@ -315,7 +315,7 @@ def test_programs_do_not_count_as_disk_usage(opener: Callable[[Way], Open], prog
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "a b", "-x", "a,b", "x" * 200, "a\n"])
 def test_names_of_programs(name: str, opener: Callable[[Way], Any], program: Path) -> None:
-    """Names that would change the mount or its place are refused."""
+    """E06: Names that would change the mount or its place are refused."""
     environment = opener("handed_over").args[0]  # type: ignore[attr-defined]
     with pytest.raises(SandboxError, match="cannot be the name"):
         environment.start_with_programs(
@@ -433,7 +433,7 @@ def test_the_socket_that_is_received() -> None:
 
 
 def test_descriptors_that_are_refused(tmp_path: Path) -> None:
-    """Anything else is refused, and no descriptor stays open."""
+    """E03: Anything else is refused, and no descriptor stays open."""
     with contextlib.ExitStack() as stack:
         file = stack.enter_context((tmp_path / "file").open("w"))
         right = stack.enter_context(socket.create_server(ADDRESS))
@@ -455,7 +455,7 @@ def test_descriptors_that_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_holder_that_sends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting for the descriptor is bounded in time."""
+    """E03: Waiting for the descriptor is bounded in time."""
     monkeypatch.setattr(handover, "_SEND_SEC", 0.05)
     ours, theirs = socket.socketpair()
     began = time.monotonic()

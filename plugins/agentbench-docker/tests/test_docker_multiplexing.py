@@ -117,17 +117,15 @@ def test_a_reset_arrives_as_one(carrying: Carrying) -> None:
 
 @pytest.mark.parametrize("side", ["client", "server"])
 def test_one_side_is_gone(carrying: Carrying, side: str) -> None:
-    """A connection whose one side was closed ends for the other one, even if that keeps it open and only writes."""
+    """E05: A connection whose one side was closed ends for the other one, even if that only writes."""
     with carrying.client() as client, carrying.accept() as server:
         client.sendall(b"x")
         assert server.recv(1) == b"x"
         gone, left = (client, server) if side == "client" else (server, client)
         gone.close()
         assert left.recv(1) == b""
-        give_up_at = time.monotonic() + SOON
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
-            while time.monotonic() < give_up_at:
-                left.sendall(b"y")
+            _write_for_ever(left)
     with carrying.client() as client, carrying.accept() as server:  # what came before was handled
         client.sendall(b"x")
         assert server.recv(1) == b"x"
@@ -135,7 +133,7 @@ def test_one_side_is_gone(carrying: Carrying, side: str) -> None:
 
 
 def test_a_slow_reader_takes_little_memory(carrying: Carrying) -> None:
-    """Bytes that nobody reads stay where they come from, and another connection is not delayed."""
+    """E05: Bytes that nobody reads stay where they come from, and another connection is not delayed."""
     with carrying.client() as slow, carrying.accept() as slow_server:
         slow.setblocking(False)
         slow_server.setblocking(False)
@@ -189,6 +187,12 @@ def test_many_connections_with_much_to_say(carrying: Carrying) -> None:
     assert carrying.near._connections == {}
 
 
+def _write_for_ever(connection: socket.socket) -> None:
+    give_up_at = time.monotonic() + SOON
+    while time.monotonic() < give_up_at:
+        connection.sendall(b"y")
+
+
 def frame(kind: int, number: int = 1, length: int = 0, data: bytes = b"") -> bytes:
     return HEADER.pack(kind, number, length) + data
 
@@ -209,7 +213,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_frames_that_break_the_rules(name: str) -> None:
-    """Whatever the other end sends, this end stops with an error, and closes its connections."""
+    """E05: Whatever the other end sends, this end stops with an error, and closes its connections."""
     made: list[socket.socket] = []
     with contextlib.ExitStack() as stack:
 
@@ -226,7 +230,7 @@ def test_frames_that_break_the_rules(name: str) -> None:
 
 
 def test_an_end_that_does_not_read() -> None:
-    """Replies to frames cannot fill the memory: many connections that are refused at once."""
+    """E05: Replies to frames cannot fill the memory: many connections that are refused at once."""
 
     def refuse() -> socket.socket:
         raise OSError("no")

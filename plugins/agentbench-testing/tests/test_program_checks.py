@@ -20,7 +20,7 @@ from agentbench_testing import (
     ProviderDouble,
     Stage,
 )
-from agentbench_testing.checks.sandbox.programs import serving
+from agentbench_testing.checks.sandbox.program_stage import serving
 
 BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_programs.py")))
 DOUBLES, CORRECT = BROKEN["DOUBLES"], BROKEN["CORRECT"]

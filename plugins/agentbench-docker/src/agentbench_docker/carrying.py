@@ -36,7 +36,7 @@ from agentbench_docker.inside.multiplexing import BrokenStreamError, ListenerGon
 from agentbench_docker.inside.relay import READY
 
 _USER = "65534:65534"
-"""User of the relay: ``nobody``."""
+"""User and group of the relay. They own no files, and differ from those of commands."""
 _START_SEC = 60.0
 _LONGEST_PAUSE = 5.0
 _STEADY_SEC = 10.0

@@ -40,7 +40,7 @@ class BrokenStreamError(Exception):
 
 
 class ListenerGoneError(Exception):
-    """Nobody listens for the connections of this end any more."""
+    """The socket to which this end connects was closed."""
 
 
 class Connection:
