@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -270,6 +272,66 @@ def test_everything_is_removed(open_sandbox: Open) -> None:
             opened.sandbox.listen()
 
 
+_HARNESS = """
+import sys, time
+from pathlib import Path
+from agentbench_core import Deadline, EnvironmentSpec
+from agentbench_core.values.task import EnvironmentSettings, Setup
+from agentbench_docker.options import DockerOptions
+from agentbench_docker.provider import DockerProvider
+from agentbench_testing import RecordingLog
+spec = EnvironmentSpec(commit="0" * 40, settings=EnvironmentSettings(network_policy="none"), setup=Setup(capture=()))
+provider = DockerProvider(DockerOptions(endpoint=sys.argv[1]))
+environment = provider.prepare(spec, Path(sys.argv[2]), RecordingLog(), Deadline(60))
+sandbox = environment.start_with_programs(
+    Path(sys.argv[3]), programs={}, read_only=False, network=False, deadline=Deadline(60)
+)
+endpoint = sandbox.listen()
+print(environment.scratch.path, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_harness_that_is_killed(open_sandbox: Open, place: Path, pristine: Path) -> None:
+    """F14: All processes in its containers end at once, and the next run removes what is left."""
+    with open_sandbox() as opened:
+        way = opened.environment.launcher.hardening.options.endpoint
+        workspace = tempfile.mkdtemp(dir=place)
+        command = [sys.executable, "-c", _HARNESS, way, str(pristine), workspace]
+        environment = {**os.environ, "TMPDIR": str(place / "temporary")}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as harness:
+            assert harness.stdout is not None
+            owner = harness.stdout.readline().strip()
+            running = ("ps", "--quiet", "--filter", f"label=agentbench.owner={owner}")
+            assert len(_docker(*running)) == {"handed_over": 2, "carried": 1}[way]
+            harness.kill()
+        give_up_at = time.monotonic() + SOON
+        while _docker(*running):
+            assert time.monotonic() < give_up_at
+            time.sleep(0.05)
+        with contextlib.closing(DockerProvider(DockerOptions())) as next_run:
+            while _docker("ps", "--all", "--quiet", "--filter", f"label=agentbench.keeper={owner}"):
+                assert time.monotonic() < give_up_at
+                time.sleep(0.05)
+            next_run.sweep()
+        assert _docker("ps", "--all", "--quiet", "--filter", f"label=agentbench.owner={owner}") == []
+        assert opened.answers()
+
+
+def test_a_task_with_network_access(open_sandbox: Open, program: Path, place: Path) -> None:
+    """The address works the same with ``network_policy: always``."""
+    with open_sandbox() as opened:
+        sandbox = opened.environment.start_with_programs(
+            Path(tempfile.mkdtemp(dir=place)), programs={}, read_only=False, network=True, deadline=Deadline(SOON)
+        )
+        with contextlib.closing(sandbox):
+            endpoint = sandbox.listen()
+            with _answering(endpoint.listener):
+                other = Opened(sandbox, opened.environment, endpoint.listener)
+                assert other.answers()
+                assert other.ask("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' ' | sort") == "eth0\nlo"
+
+
 def test_opening_twice(open_sandbox: Open) -> None:
     """A sandbox has one address."""
     with open_sandbox() as opened, pytest.raises(SandboxError, match="already opened"):
@@ -357,6 +419,24 @@ def test_auto_carries_where_nothing_is_handed_over(
             assert opened.answers()
             assert opened.containers() == [opened.sandbox.container.id]
     assert len(tried) == 1
+
+
+def test_auto_carries_where_no_holder_starts(opener: Callable[[Any], Any], program: Path, place: Path) -> None:
+    """Some runtimes cannot start the holder with its limits; here, its image has no shell."""
+    environment = _with_fresh_choice(opener("auto").args[0], "auto", runner=lambda _: _empty_image())
+    try:
+        with _open(environment, program, place) as opened:
+            assert opened.listener.family == socket.AF_UNIX
+            assert opened.answers()
+    finally:
+        _docker("image", "rm", "--force", _empty_image())
+
+
+@functools.cache
+def _empty_image() -> str:
+    """The id of an image without any program."""
+    done = subprocess.run(["docker", "import", "-"], input=b"\0" * 10240, capture_output=True, timeout=60)
+    return done.stdout.decode().strip()
 
 
 def test_handed_over_where_it_is_impossible(

@@ -81,7 +81,7 @@ class Addresses:
         holder = self._hold(image, hosted=hosted, network=network, deadline=deadline)
         try:
             holder.wait_until_ready(deadline)
-        except NotHandedOverError:
+        except (NotHandedOverError, SandboxError):  # some runtimes cannot even start the holder
             holder.close()
             self._way = "carried"
             return self._carry(hosted=hosted, network=network)

@@ -23,6 +23,7 @@ import select
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,6 +62,7 @@ class Holder:
         self._container = container
         self._listener: socket.socket | None = None
         self._opened = False
+        self._closing = threading.Lock()
         self._closed = False
         self._server = _bound(directory)
         try:
@@ -98,19 +100,20 @@ class Holder:
 
     def close(self) -> None:
         """Remove the container. Idempotent. The address ends with the last container of the namespace."""
-        if self._closed:
-            return
-        self._closed = True
-        self._server.close()
-        if self._listener is not None and not self._opened:
-            self._listener.close()
-        try:
-            self._process.communicate(timeout=_END_SEC)  # the end of its input: the engine removes the container
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.communicate()
-        self._container.remove()
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            self._server.close()
+            if self._listener is not None and not self._opened:
+                self._listener.close()
+            try:
+                self._process.communicate(timeout=_END_SEC)  # the end of its input: the engine removes the container
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.communicate()
+            self._container.remove()
 
     def _receive(self, deadline: Deadline) -> socket.socket:
         """Wait for the holder's connection, and return the socket that it sends."""
@@ -155,8 +158,8 @@ def holder_arguments(hardening: Hardening, directory: Path, network: str) -> dic
         "security_options": ["no-new-privileges"],
         "read_only": True,
         "ipc": "private",
-        "memory": "64m",
-        "memory_swap": "64m",
+        "memory": "128m",
+        "memory_swap": "128m",
         "pids_limit": 8,
         "ulimit": ["core=0"],
         "log_driver": "none",
