@@ -272,7 +272,7 @@ def _kept(tools: list[Any], where: str, review: Review) -> list[Any]:
         if not isinstance(tool, dict):
             review.refuse(f"{place} must be an object, not {shown(tool)}", hosted=True)
             continue
-        kind = tool.get("type", "custom")
+        kind = "custom" if tool.get("type") is None else tool["type"]
         if not isinstance(kind, str) or kind.startswith("mcp"):
             review.refuse(f"{place} is of the type {shown(kind)}: {OWN_MCP}", hosted=True)
         elif kind == "custom":

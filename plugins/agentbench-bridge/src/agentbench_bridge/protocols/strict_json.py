@@ -59,7 +59,7 @@ def _has_many_values(body: bytes) -> bool:
 
 def _is_deep(value: Any) -> bool:
     level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_DEPTH):
         level = [
             inner
             for container in level
