@@ -1,6 +1,7 @@
 """What agents really send is forwarded, with the settings of the variant, and parsed into a comparable copy."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,12 @@ LIMIT = {
 
 
 def send(
-    path: str, body: Any, *, headers: dict[str, str] | None = None, models: ModelMap = ALL, limits: Limits | None = None
+    path: str,
+    body: Any,
+    *,
+    headers: Mapping[str, str] | None = None,
+    models: ModelMap = ALL,
+    limits: Limits | None = None,
 ) -> Admitted:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     return admit(path, headers or {}, data, models=models, limits=limits or Limits())

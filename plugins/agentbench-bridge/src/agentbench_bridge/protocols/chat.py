@@ -7,7 +7,6 @@ from typing import Any
 
 from agentbench_bridge.protocols.admission import Limits, ModelMap
 from agentbench_bridge.protocols.checks import (
-    CACHE_CONTROL,
     FILE_URL,
     HINTS,
     HOSTED,
@@ -19,6 +18,7 @@ from agentbench_bridge.protocols.checks import (
     Review,
     anything,
     boolean,
+    cache_control,
     check_fields,
     each,
     either,
@@ -55,17 +55,17 @@ LIMIT_FIELDS = ("max_completion_tokens", "max_tokens")
 TEXTS: Mapping[str, str] = {"text": "text", "refusal": "refusal"}
 """Types of content parts that are text, and the fields with the text."""
 
-_TEXT_PART = record({"type": text, "text": text}, {"cache_control": CACHE_CONTROL})
+_TEXT_PART = record({"type": text, "text": text}, {"cache_control": cache_control})
 _PARTS = tagged(
     {
         "text": _TEXT_PART,
         "refusal": record({"type": text, "refusal": text}),
         "image_url": record(
-            {"type": text, "image_url": record({"url": IMAGE_URL}, {"detail": text})}, {"cache_control": CACHE_CONTROL}
+            {"type": text, "image_url": record({"url": IMAGE_URL}, {"detail": text})}, {"cache_control": cache_control}
         ),
         "file": record(
             {"type": text, "file": record({"file_data": FILE_URL}, {"filename": text})},
-            {"cache_control": CACHE_CONTROL},
+            {"cache_control": cache_control},
         ),
         "thinking": free_object,
         "redacted_thinking": free_object,
@@ -79,7 +79,7 @@ _CALLS = each(
                 {"function": record({"name": text}, {"arguments": text})},
                 {
                     "type": text, "id": text, "index": whole(0, 10_000), "extra_content": free_object,
-                    "provider_specific_fields": free_object, "cache_control": CACHE_CONTROL,
+                    "provider_specific_fields": free_object, "cache_control": cache_control,
                 },
             ),
             "custom": record({"type": text, "custom": record({"name": text, "input": text})}, {"id": text}),
@@ -87,7 +87,7 @@ _CALLS = each(
         default="function",
     )
 )  # fmt: skip
-_PLAIN = record({"role": text, "content": _CONTENT}, {"name": text, "cache_control": CACHE_CONTROL})
+_PLAIN = record({"role": text, "content": _CONTENT}, {"name": text, "cache_control": cache_control})
 _MESSAGES = tagged(
     {
         "system": _PLAIN,
@@ -100,11 +100,11 @@ _MESSAGES = tagged(
                 "reasoning_content": text, "reasoning_text": text, "reasoning_opaque": text,
                 "reasoning_details": each(free_object), "thinking_blocks": each(free_object),
                 "provider_specific_fields": free_object, "annotations": each(free_object),
-                "cache_control": CACHE_CONTROL, "prefix": boolean, "partial": boolean,
+                "cache_control": cache_control, "prefix": boolean, "partial": boolean,
             },
         ),
         "tool": record(
-            {"role": text, "tool_call_id": text}, {"content": _CONTENT, "name": text, "cache_control": CACHE_CONTROL}
+            {"role": text, "tool_call_id": text}, {"content": _CONTENT, "name": text, "cache_control": cache_control}
         ),
     },
     tag="role",
@@ -116,10 +116,10 @@ _TOOLS: Mapping[str, Check] = {
             "type": text,
             "function": record(
                 {"name": TOOL_NAME},
-                {"description": text, "parameters": free_object, "strict": boolean, "cache_control": CACHE_CONTROL},
+                {"description": text, "parameters": free_object, "strict": boolean, "cache_control": cache_control},
             ),
         },
-        {"cache_control": CACHE_CONTROL},
+        {"cache_control": cache_control},
     ),
     "custom": record(
         {
@@ -198,7 +198,7 @@ _FIELDS: Mapping[str, Check] = {
     "metadata": free_object,
     "store": boolean,
     "n": one_of(1),
-    "cache_control": CACHE_CONTROL,
+    "cache_control": cache_control,
 }  # fmt: skip
 
 

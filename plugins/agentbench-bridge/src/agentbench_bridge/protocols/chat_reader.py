@@ -33,6 +33,8 @@ class ChatCollector:
     _details: list[dict[str, Any]] = attrs.field(factory=list, init=False)
     _calls: dict[int, dict[str, Any]] = attrs.field(factory=dict, init=False)
     _finish: str = attrs.field(default="", init=False)
+    _started: bool = attrs.field(default=False, init=False)
+    """Whether there was a choice."""
     _done: bool = attrs.field(default=False, init=False)
 
     def add(self, event: Event) -> None:
@@ -53,6 +55,7 @@ class ChatCollector:
     def _choice(self, choice: Mapping[str, Any]) -> None:
         if choice.get("error"):
             raise ValueError(f"the stream reported an error: {error_text(choice)}")
+        self._started = True
         delta = choice.get("delta") or choice.get("message") or {}
         for name in _TEXTS:
             if isinstance(delta.get(name), str):
@@ -80,7 +83,7 @@ class ChatCollector:
 
     def response(self) -> Mapping[str, Any]:
         """The response."""
-        if not self._done and not (self._finish and "usage" in self._fields):
+        if not self._started or not (self._done or (self._finish and "usage" in self._fields)):
             raise ValueError("the stream ended before the response was complete")
         message: dict[str, Any] = {"role": "assistant"}
         message |= {name: "".join(pieces) for name, pieces in self._texts.items()}

@@ -173,7 +173,17 @@ def tagged(kinds: Mapping[str, Check], *, default: str = "", tag: str = "type") 
 
 TOOL_NAME = matching(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "a tool name of letters, digits, _, - and .")
 TOKENS = whole(1, 10_000_000)
-CACHE_CONTROL = record({"type": one_of("ephemeral")}, {"ttl": one_of("5m", "1h"), "scope": one_of("global")})
+_CACHE_CONTROL = record({"type": one_of("ephemeral")}, {"ttl": one_of("5m", "1h"), "scope": one_of("global")})
+
+
+def cache_control(value: Any, where: str, review: Review) -> None:
+    """A mark for the cache; the longer of its two lifetimes is shortened, since it costs more than listed prices."""
+    _CACHE_CONTROL(value, where, review)
+    if isinstance(value, dict) and value.get("ttl") == "1h":
+        value["ttl"] = "5m"
+        review.change("cache_control: ttl shortened from 1h to 5m, which has the listed price")
+
+
 _DATA = r"data:{};base64,[A-Za-z0-9+/]+={{0,2}}"
 IMAGE_URL = matching(
     _DATA.format(r"image/(?:png|jpeg|jpg|gif|webp)"),

@@ -7,8 +7,8 @@ from typing import Any
 
 from agentbench_bridge.protocols.strict_json import written
 
-_CREATED = "2025-01-01T00:00:00Z"
-_ANTHROPIC_TYPES: Mapping[int, str] = {404: "not_found_error", 413: "request_too_large", 529: "overloaded_error"}
+_EPOCH = "1970-01-01T00:00:00Z"
+_ANTHROPIC_TYPES: Mapping[int, str] = {404: "not_found_error", 529: "overloaded_error"}
 _OPENAI_CODES: Mapping[int, str] = {401: "invalid_api_key", 404: "not_found", 429: "rate_limit_exceeded"}
 _FAILURES: Mapping[str, str] = {
     "invalid_request_error": "invalid_prompt",
@@ -56,7 +56,8 @@ def _event(name: str, data: dict[str, Any]) -> bytes:
 def models_body(protocol: str, names: Sequence[str]) -> bytes:
     """The list of models, for ``GET /v1/models``."""
     if protocol == "messages":
-        entries = [{"type": "model", "id": name, "display_name": name, "created_at": _CREATED} for name in names]
+        fields = {"type": "model", "created_at": _EPOCH, "lifecycle": "active"}
+        entries = [{"id": name, "display_name": name, **fields} for name in names]
         ends = {"first_id": names[0] if names else None, "last_id": names[-1] if names else None}
         return written({"data": entries, "has_more": False, **ends})
     models = [{"id": name, "object": "model", "created": 0, "owned_by": "agentbench"} for name in names]

@@ -9,7 +9,6 @@ from typing import Any
 from agentbench_bridge.protocols.admission import Limits, ModelMap
 from agentbench_bridge.protocols.checks import (
     BASE64,
-    CACHE_CONTROL,
     HINTS,
     HOSTED,
     OWN_MCP,
@@ -19,6 +18,7 @@ from agentbench_bridge.protocols.checks import (
     Review,
     anything,
     boolean,
+    cache_control,
     check_fields,
     each,
     either,
@@ -70,6 +70,7 @@ BETAS = frozenset(
         "redact-thinking-2026-02-12",
         "structured-outputs-2025-11-13",
         "structured-outputs-2025-12-15",
+        "task-budgets-2026-03-13",
         "thinking-display-updates-2026-08-18",
         "thinking-token-count-2026-05-13",
         "token-counting-2024-11-01",
@@ -79,7 +80,7 @@ BETAS = frozenset(
 """Values of ``anthropic-beta`` that neither make the provider run tools or load data, nor change prices."""
 
 TEXTS: Mapping[str, str] = {"text": "text"}
-_CACHED: Mapping[str, Check] = {"cache_control": CACHE_CONTROL}
+_CACHED: Mapping[str, Check] = {"cache_control": cache_control}
 _MEDIA = matching(r"(?:image/(?:png|jpeg|gif|webp)|application/pdf|text/plain)", "the type of an image, PDF or text")
 _TEXT = record({"type": text, "text": text}, {**_CACHED, "citations": each(free_object)})
 _INLINE: Mapping[str, Check] = {
@@ -142,7 +143,8 @@ _BLOCKS = tagged(
     }
 )
 _FORMAT = record({"type": one_of("json_schema"), "schema": free_object}, {"name": text})
-_OUTPUT = record({}, {"effort": text, "format": _FORMAT})
+_BUDGET = record({"type": one_of("tokens"), "total": TOKENS}, {"remaining": whole(0, 10_000_000)})
+_OUTPUT = record({}, {"effort": text, "format": _FORMAT, "task_budget": _BUDGET})
 _MESSAGE = record(
     {"role": one_of("user", "assistant", "system"), "content": either(text, each(_BLOCKS))}, {"output_config": _OUTPUT}
 )
@@ -201,7 +203,7 @@ _FIELDS: Mapping[str, Check] = {
     "context_management": record({}, {"edits": each(_EDITS)}),
     "output_config": _OUTPUT,
     "output_format": _FORMAT,
-    "cache_control": CACHE_CONTROL,
+    "cache_control": cache_control,
 }
 _COUNTED = frozenset(_FIELDS) - {"max_tokens", "metadata", "stream", "stop_sequences", "temperature", "top_p", "top_k"}
 _MIN_THINKING = 1024

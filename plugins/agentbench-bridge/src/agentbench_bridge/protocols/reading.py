@@ -88,7 +88,10 @@ class ResponseReader:
     def received(self, data: bytes) -> None:
         """The next bytes. Never raises, since they are passed on to the agent, too."""
         self._size += len(data)
-        if self._failure or (self._status >= 400 and self._size > _MAX_ERROR):
+        if self._status >= 400:
+            self._body += data[: _MAX_ERROR - len(self._body)]
+            return
+        if self._failure:
             return
         most = MAX_STREAM if self.stream else MAX_RESPONSE
         if self._size > most:

@@ -67,18 +67,19 @@ _PARTS = tagged(
 _CONTENT = either(text, each(_PARTS))
 _ITEM: Mapping[str, Check] = {"id": text, "status": text, "internal_chat_message_metadata_passthrough": free_object}
 _NAMED: Mapping[str, Check] = {**_ITEM, "namespace": TOOL_NAME}
+_DIRECT = each(one_of("direct"))
 _GRAMMAR = record({"type": text, "syntax": text, "definition": text})
 _FUNCTION = record(
     {"type": text, "name": TOOL_NAME},
     {
         "description": text, "parameters": free_object, "strict": boolean, "defer_loading": boolean,
-        "output_schema": free_object,
+        "output_schema": free_object, "allowed_callers": _DIRECT,
     },
 )  # fmt: skip
 _CUSTOM = record(
     {"type": text, "name": TOOL_NAME},
     {
-        "description": text, "defer_loading": boolean,
+        "description": text, "defer_loading": boolean, "allowed_callers": _DIRECT,
         "format": tagged({"text": record({"type": text}), "grammar": _GRAMMAR}),
     },
 )  # fmt: skip
@@ -93,6 +94,15 @@ _TOOLS: Mapping[str, Check] = {
     ),
 }
 """Tools that the agent runs itself, besides namespaces of functions."""
+
+
+_REASONING = record(
+    {},
+    {
+        "effort": text, "summary": text, "generate_summary": text, "context": text,
+        "mode": one_of("standard"),  # others cost more
+    },
+)  # fmt: skip
 
 
 def _tool_list(value: Any, where: str, review: Review) -> None:
@@ -118,7 +128,7 @@ _ITEMS = tagged(
             },
         ),
         "function_call": record({"type": text, "name": text, "call_id": text}, {"arguments": text, **_NAMED}),
-        "function_call_output": record({"type": text, "call_id": text}, {"output": _CONTENT, **_ITEM}),
+        "function_call_output": record({"type": text, "call_id": text}, {"output": _CONTENT, "name": text, **_NAMED}),
         "custom_tool_call": record({"type": text, "name": text, "call_id": text}, {"input": text, **_NAMED}),
         "custom_tool_call_output": record(
             {"type": text, "call_id": text}, {"output": _CONTENT, "name": text, **_ITEM}
@@ -147,6 +157,9 @@ _ITEMS = tagged(
             {"type": text, "content": _CONTENT}, {"author": text, "recipient": text, "role": text, **_ITEM}
         ),
         "compaction": record({"type": text, "encrypted_content": text}, _ITEM),
+        "configuration_update": record(
+            {"type": text}, {"reasoning": _REASONING, "text": record({}, {"verbosity": text}), **_ITEM}
+        ),
     },
     default="message",
 )  # fmt: skip
@@ -175,7 +188,9 @@ _FIELDS: Mapping[str, Check] = {
     "temperature": number(0, 2),
     "top_p": number(0, 1),
     "top_logprobs": whole(0, 20),
-    "reasoning": record({}, {"effort": text, "summary": text, "generate_summary": text, "context": text}),
+    "reasoning": record(
+        {}, {"effort": text, "summary": text, "generate_summary": text, "context": text, "mode": one_of("standard")}
+    ),
     "text": record({}, {"format": _FORMAT, "verbosity": text}),
     "include": each(text),
     "truncation": one_of("disabled", "auto"),
