@@ -388,6 +388,16 @@ def test_calls_in_parallel_and_out_of_order() -> None:
     assert calls == (ToolCall(tool="f", arguments={}, id="a"), ToolCall(tool="g", arguments={"x": 2}, id="b"))
 
 
+def test_further_fields_of_calls_are_kept() -> None:
+    extra = {"google": {"thought_signature": "s"}}
+    call = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}, "extra_content": extra}
+    data = sse(chunk({"tool_calls": [call]}, "tool_calls"), "data: [DONE]", named=False)
+    message = read("chat", data).message
+    assert message.opaque["calls"] == [{"extra_content": extra}]
+    history: dict[str, Any] = {"messages": [{"role": "assistant", "content": None, "tool_calls": [call]}]}
+    assert request("chat", stream=False, **history).request.messages[-1] == message
+
+
 def test_reasoning_is_kept() -> None:
     details = [{"type": "reasoning.text", "text": text, "index": 0} for text in ("he", "llo")]
     details.append({"type": "reasoning.text", "signature": "s", "index": 0})

@@ -183,6 +183,17 @@ def test_fields_of_tools_are_allowed_one_by_one(path: str, tool: dict[str, Any])
         refusal(path, offering(path, tool))
 
 
+@EACH
+def test_schemas_refer_only_to_themselves(path: str) -> None:
+    def tool(reference: str) -> dict[str, Any]:
+        schema = {"$schema": URL, "properties": {"$ref": {"anyOf": [{"$ref": reference}]}}, "$defs": {"a": {}}}
+        return dict(json.loads(json.dumps(OWN[path]).replace('{"type": "object"}', json.dumps(schema))))
+
+    send(path, {**PLAIN[path], "tools": [tool("#/$defs/a")]})
+    for reference in (URL, "other.json", "", " #/$defs/a"):
+        assert refusal(path, {**PLAIN[path], "tools": [tool(reference)]}).hosted_tool
+
+
 @pytest.mark.parametrize(
     ("path", "choice"),
     [

@@ -26,6 +26,7 @@ from agentbench_bridge.protocols.checks import (
     number,
     one_of,
     record,
+    schema,
     shown,
     tagged,
     text,
@@ -52,6 +53,8 @@ from agentbench_bridge.protocols.common import (
 from agentbench_core import Message, Request, ToolSpec
 
 LIMIT_FIELDS = ("max_completion_tokens", "max_tokens")
+CALL_EXTRAS = ("extra_content", "provider_specific_fields")
+"""Fields of tool calls besides those of the protocol."""
 TEXTS: Mapping[str, str] = {"text": "text", "refusal": "refusal"}
 """Types of content parts that are text, and the fields with the text."""
 
@@ -116,7 +119,7 @@ _TOOLS: Mapping[str, Check] = {
             "type": text,
             "function": record(
                 {"name": TOOL_NAME},
-                {"description": text, "parameters": free_object, "strict": boolean, "cache_control": cache_control},
+                {"description": text, "parameters": schema, "strict": boolean, "cache_control": cache_control},
             ),
         },
         {"cache_control": cache_control},
@@ -142,7 +145,7 @@ _TOOLS: Mapping[str, Check] = {
 _SCHEMA_FORMAT = record(
     {
         "type": text,
-        "json_schema": record({"name": text}, {"description": text, "schema": free_object, "strict": boolean}),
+        "json_schema": record({"name": text}, {"description": text, "schema": schema, "strict": boolean}),
     }
 )
 _FIELDS: Mapping[str, Check] = {
@@ -287,6 +290,11 @@ def _parsed(body: Mapping[str, Any]) -> Request:
     return request(body, parsed, used=("messages", "tools", limit, "stream_options", "usage"), max_tokens=body[limit])
 
 
+def _extras(made: Mapping[str, Any]) -> Any:
+    """The fields of a call that servers want back, such as signatures of thoughts."""
+    return bare({name: made[name] for name in CALL_EXTRAS if made.get(name)})
+
+
 def parse(entry: Mapping[str, Any]) -> Message:
     """A message of a request, or of a response."""
     role = entry["role"]
@@ -306,6 +314,7 @@ def parse(entry: Mapping[str, Any]) -> Message:
     opaque = {
         "parts": others,
         "role": role if role == "developer" else None,
+        "calls": [extra for extra in map(_extras, entry.get("tool_calls") or ()) if extra],
         "unreadable": unreadable(zip(calls, written, strict=True)),
         **{
             name: bare(value)

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from agentbench_bridge.protocols.chat import parse
+from agentbench_bridge.protocols.chat import CALL_EXTRAS, parse
 from agentbench_bridge.protocols.common import string
 from agentbench_bridge.protocols.reading import ended, error_text, loaded, usage
 from agentbench_bridge.protocols.sse import Event
@@ -75,6 +75,7 @@ class ChatCollector:
         call["id"] = call["id"] or string(part.get("id"))
         call["name"] = call["name"] or string(function.get("name"))
         call["custom"] = call.get("custom") or bool(part.get("custom"))
+        call["extras"] = call.get("extras", {}) | {name: part[name] for name in CALL_EXTRAS if part.get(name)}
         written = function.get("arguments", function.get("input"))
         if isinstance(written, dict):
             call["object"] = written
@@ -98,7 +99,8 @@ def _written(call: Mapping[str, Any]) -> dict[str, Any]:
     arguments = call.get("object") or "".join(call["arguments"])
     if call["custom"]:
         return {"id": call["id"], "type": "custom", "custom": {"name": call["name"], "input": arguments}}
-    return {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": arguments}}
+    function = {"name": call["name"], "arguments": arguments}
+    return {"id": call["id"], "type": "function", "function": function, **call["extras"]}
 
 
 def _add_detail(merged: list[dict[str, Any]], detail: Mapping[str, Any]) -> None:

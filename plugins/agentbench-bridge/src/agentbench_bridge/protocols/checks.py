@@ -71,6 +71,25 @@ def free_object(value: Any, where: str, review: Review) -> None:
         review.refuse(f"{where} must be an object, not {shown(value)}")
 
 
+def schema(value: Any, where: str, review: Review) -> None:
+    """A JSON Schema that refers only to its own parts."""
+    free_object(value, where, review)
+    rest = [value]
+    while rest:
+        item = rest.pop()
+        if isinstance(item, dict):
+            for name in _REFERENCES & item.keys():
+                if isinstance(item[name], str) and not item[name].startswith("#"):
+                    reason = f"{where} refers to {shown(item[name])}: only references that start with # are forwarded"
+                    review.refuse(reason, hosted=True)
+            rest += item.values()
+        elif isinstance(item, list):
+            rest += item
+
+
+_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+
+
 def number(low: float, high: float) -> Check:
     """A number in a range."""
 

@@ -122,6 +122,8 @@ def request(body: Mapping[str, Any], parsed: Parsed, *, used: Iterable[str], max
     """
     known = {"model", "temperature", "top_p", *used, *_VARYING}
     rest = {name: bare(value) for name, value in sorted(body.items()) if name not in known}
+    if not rest.get("stream"):
+        rest.pop("stream", None)
     if parsed.details:
         rest["tool_details"] = bare(dict(parsed.details))
     first, *others = parsed.messages
@@ -193,7 +195,7 @@ def unreadable(pairs: Iterable[tuple[ToolCall, object]]) -> list[Any]:
 
 
 def parts(content: object, texts: Mapping[str, str]) -> tuple[list[str], list[Any]]:
-    """The texts of a message's content, and its other parts.
+    """The texts of a message's content, its other parts, and further fields of texts, such as citations.
 
     Args:
         content: text, or an array of parts.
@@ -207,6 +209,9 @@ def parts(content: object, texts: Mapping[str, str]) -> tuple[list[str], list[An
         field = texts.get(str(part.get("type"))) if isinstance(part, dict) else None
         if field is not None and isinstance(part.get(field), str):
             found.append(part[field])
+            rest = {name: value for name, value in part.items() if name not in ("type", "id", field) and value}
+            if bare(rest):
+                others.append(bare(rest))
         else:
             others.append(bare(part, "id"))
     return found, others

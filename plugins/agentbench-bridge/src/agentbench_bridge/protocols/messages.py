@@ -27,6 +27,7 @@ from agentbench_bridge.protocols.checks import (
     number,
     one_of,
     record,
+    schema,
     shown,
     tagged,
     text,
@@ -142,7 +143,7 @@ _BLOCKS = tagged(
         "tool_removal": _CHANGE,
     }
 )
-_FORMAT = record({"type": one_of("json_schema"), "schema": free_object}, {"name": text})
+_FORMAT = record({"type": one_of("json_schema"), "schema": schema}, {"name": text})
 _BUDGET = record({"type": one_of("tokens"), "total": TOKENS}, {"remaining": whole(0, 10_000_000)})
 _OUTPUT = record({}, {"effort": text, "format": _FORMAT, "task_budget": _BUDGET})
 _MESSAGE = record(
@@ -162,7 +163,7 @@ _EDITS = tagged(
     }
 )  # fmt: skip
 _OWN_TOOL = record(
-    {"name": TOOL_NAME, "input_schema": free_object},
+    {"name": TOOL_NAME, "input_schema": schema},
     {
         **_CACHED, "type": one_of("custom"), "description": text, "strict": boolean, "defer_loading": boolean,
         "eager_input_streaming": boolean, "input_examples": each(free_object),

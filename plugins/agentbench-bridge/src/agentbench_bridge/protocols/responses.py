@@ -26,6 +26,7 @@ from agentbench_bridge.protocols.checks import (
     number,
     one_of,
     record,
+    schema,
     shown,
     tagged,
     text,
@@ -72,8 +73,8 @@ _GRAMMAR = record({"type": text, "syntax": text, "definition": text})
 _FUNCTION = record(
     {"type": text, "name": TOOL_NAME},
     {
-        "description": text, "parameters": free_object, "strict": boolean, "defer_loading": boolean,
-        "output_schema": free_object, "allowed_callers": _DIRECT,
+        "description": text, "parameters": schema, "strict": boolean, "defer_loading": boolean,
+        "output_schema": schema, "allowed_callers": _DIRECT,
     },
 )  # fmt: skip
 _CUSTOM = record(
@@ -89,9 +90,7 @@ _TOOLS: Mapping[str, Check] = {
     "local_shell": record({"type": text}),
     "apply_patch": record({"type": text}),
     "shell": record({"type": text, "environment": record({"type": one_of("local")})}),
-    "tool_search": record(
-        {"type": text, "execution": one_of("client")}, {"description": text, "parameters": free_object}
-    ),
+    "tool_search": record({"type": text, "execution": one_of("client")}, {"description": text, "parameters": schema}),
 }
 """Tools that the agent runs itself, besides namespaces of functions."""
 
@@ -167,9 +166,7 @@ _FORMAT = tagged(
     {
         "text": record({"type": text}),
         "json_object": record({"type": text}),
-        "json_schema": record(
-            {"type": text, "name": text, "schema": free_object}, {"description": text, "strict": boolean}
-        ),
+        "json_schema": record({"type": text, "name": text, "schema": schema}, {"description": text, "strict": boolean}),
     }
 )
 _INCLUDED = frozenset({"reasoning.encrypted_content", "message.output_text.logprobs"})
