@@ -97,7 +97,8 @@ class Attempt:
             presented=("asked", "vendor/other"),
         )
         self.listener = listener or socket.create_server(("127.0.0.1", 0), backlog=1024)
-        self.port: int = self.listener.getsockname()[1]
+        address = self.listener.getsockname()
+        self.port: int = address[1] if isinstance(address, tuple) else 0
         self.url = f"http://127.0.0.1:{self.port}"
         self.secret = self.bridged.secret
         self.endpoint: OpenEndpoint = gateway.open(self.listener, self.bridged)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentbench_core import BudgetExceeded, Completion, DeadlineExceeded, InputError, LLMError, NativeExchange
+from agentbench_core import BudgetExceeded, Completion, DeadlineExceeded, InputError, LLMError, Message, NativeExchange
 
 HOSTED = {"model": "asked", "messages": [{"role": "user", "content": "hi"}], "plugins": [{"id": "web"}]}
 
@@ -67,8 +67,6 @@ def test_headers_cannot_be_injected(opened: Any) -> None:
 
 
 def completion() -> Completion:
-    from agentbench_core import Message
-
     return Completion(message=Message(role="assistant", content="hello"))
 
 
@@ -92,8 +90,8 @@ def test_health_needs_no_secret(attempt: Any) -> None:
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("POST", "/v1/embeddings"), ("GET", "/v1/chat/completions"), ("DELETE", "/v1/responses/r1"), ("POST", "/v1/files"),
-        ("POST", "/v1/messages/batches"), ("POST", "/v1/v1/messages"), ("POST", "//v1/messages"), ("GET", "/metrics"),
+        ("POST", "/v1/embeddings"), ("GET", "/v1/chat/completions"), ("DELETE", "/v1/responses/r1"),
+        ("POST", "/v1/files"), ("POST", "/v1/messages/batches"), ("POST", "/v1/v1/messages"), ("POST", "//v1/messages"), ("GET", "/metrics"),
         ("POST", "/v1/chat/completions/"), ("POST", "/v1/%63hat/completions"), ("OPTIONS", "/v1/messages"),
         ("GET", "/v1/models/../responses"),
     ],
@@ -247,7 +245,7 @@ def test_an_unexpected_error_is_written_down_without_telling_the_client(opened: 
     assert response.status_code == 500
     assert "detail" not in response.text
     assert "ZeroDivisionError: inner detail" in attempt.events.warnings[0]
-    attempt.play = lambda exchange: completion_of(exchange)
+    attempt.play = completion_of
     assert attempt.post().status_code == 200, "the gateway goes on"
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import resource
+import socket
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +24,15 @@ SERVER = {"server": "agentbench"}
 """Replaces the header that names the HTTP library and its version."""
 _FEWEST = 16
 """Connections that every attempt may have, even if the process may open few files."""
+
+
+def reset(transport: asyncio.BaseTransport | None) -> None:
+    """Close a connection at once, and drop what its peer has not read, also in the kernel."""
+    if isinstance(transport, asyncio.Transport):
+        connection = transport.get_extra_info("socket")
+        with contextlib.suppress(OSError):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        transport.abort()
 
 
 class Doors:
@@ -61,8 +73,7 @@ class Connection(web.RequestHandler):
         """Accept the connection, or close it."""
         if len(self._inside) >= self._most():
             self._refused(f"a connection, since {len(self._inside)} are open")
-            assert isinstance(transport, asyncio.Transport)
-            transport.abort()
+            reset(transport)
             return
         self._entered = True
         self._inside.add(self)
@@ -76,8 +87,7 @@ class Connection(web.RequestHandler):
 
     def abort(self) -> None:
         """Close the connection without sending what is left."""
-        if isinstance(self.transport, asyncio.Transport):
-            self.transport.abort()
+        reset(self.transport)
 
     def handle_error(
         self,

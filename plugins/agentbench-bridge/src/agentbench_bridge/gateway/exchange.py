@@ -60,6 +60,7 @@ class ForwardedExchange:
         if not 200 <= status <= 599:
             raise ValueError(f"a response cannot have the status {status}")
         self._hidden = status in _CREDENTIALS
+        headers = {name.lower(): value for name, value in headers.items()}
         self._reader.started(status, headers)
         if not self._hidden:
             self._answer.start(status, passed_on(headers))
@@ -76,8 +77,6 @@ class ForwardedExchange:
 
 
 def passed_on(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers of an answer that clients get."""
-    kept = {name.lower(): value for name, value in headers.items() if _VALUE.fullmatch(value)}
-    return {"content-type": "application/octet-stream"} | {
-        name: value for name, value in kept.items() if name in _PASSED_ON
-    }
+    """The headers of an answer that clients get; ``headers`` have lowercase names."""
+    kept = {name: value for name, value in headers.items() if name in _PASSED_ON and _VALUE.fullmatch(value)}
+    return {"content-type": "application/octet-stream"} | kept

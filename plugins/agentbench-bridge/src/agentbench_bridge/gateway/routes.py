@@ -12,19 +12,15 @@ from aiohttp import hdrs, web
 
 from agentbench_bridge.gateway.attempt import Asked, BridgedAttempt
 from agentbench_bridge.gateway.calls import Call, Calls, fingerprint
-from agentbench_bridge.gateway.connection import SERVER
+from agentbench_bridge.gateway.connection import SERVER, reset
 from agentbench_bridge.gateway.room import Room
 from agentbench_bridge.gateway.settings import Settings
 from agentbench_bridge.gateway.spool import Answer, Failure
-from agentbench_bridge.protocols import error_body, error_event, models_body
+from agentbench_bridge.protocols import PROTOCOLS, error_body, error_event, models_body
 
-_MODEL_PATHS = {
-    "/chat/completions": "chat",
-    "/responses": "responses",
-    "/messages": "messages",
-    "/messages/count_tokens": "messages",
-}
-"""The protocol of each path, after an optional ``/v1``."""
+_VERSION = "/v1"
+_MODEL_PATHS = {path.removeprefix(_VERSION): protocol for path, protocol in PROTOCOLS.items()}
+"""The protocol of each path without ``/v1``, which is optional."""
 
 _ERROR_HEADERS = {**SERVER, "x-should-retry": "false"}
 """Headers of the gateway's own errors: the SDKs of OpenAI and Anthropic do not retry."""
@@ -50,18 +46,19 @@ class Routes:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
-        path, _, _ = request.raw_path.partition("?")
-        protocol = _MODEL_PATHS.get(path.removeprefix("/v1")) or _protocol_of(request)
-        if path == "/" and request.method in (hdrs.METH_GET, hdrs.METH_HEAD):
+        requested, _, _ = request.raw_path.partition("?")
+        path = requested.removeprefix(_VERSION)
+        protocol = _MODEL_PATHS.get(path) or _protocol_of(request)
+        if requested == "/" and request.method in (hdrs.METH_GET, hdrs.METH_HEAD):
             return web.Response(headers=SERVER)
         if not self._attempt.accepts(_credentials(request)):
             return self._unauthorized(request, protocol)
         if "websocket" in request.headers.get(hdrs.UPGRADE, "").lower():
             return self._refused(request, protocol, 400, "WebSocket is not supported; use HTTP")
-        if request.method == hdrs.METH_POST and path.removeprefix("/v1") in _MODEL_PATHS:
+        if request.method == hdrs.METH_POST and path in _MODEL_PATHS:
             return await self._model_call(request, protocol)
-        if request.method == hdrs.METH_GET and (path.removeprefix("/v1") + "/").startswith("/models/"):
-            return self._models(request, protocol, unquote(path.removeprefix("/v1").removeprefix("/models")[1:]))
+        if request.method == hdrs.METH_GET and f"{path}/".startswith("/models/"):
+            return self._models(request, protocol, unquote(path.removeprefix("/models")[1:]))
         return self._refused(request, protocol, 404, "the gateway does not serve this method and path")
 
     # --- refusals ---
@@ -128,7 +125,8 @@ class Routes:
     def _call(self, request: web.BaseRequest, body: bytes, room: contextlib.AsyncExitStack) -> Call:
         """The call that the request joins, or a new one."""
         headers = request.headers
-        key = fingerprint(request.raw_path, body)
+        path = request.raw_path if request.raw_path.startswith(f"{_VERSION}/") else _VERSION + request.raw_path
+        key = fingerprint(path, body)
         repeat_key = headers.get("idempotency-key", "")
         retried = headers.get("x-stainless-retry-count", "0").strip() not in ("", "0")
         call = self._calls.find(key, retried=retried, repeat_key=repeat_key)
@@ -137,7 +135,7 @@ class Routes:
             return call
         call = Call(key=key, repeat_key=repeat_key, answer=Answer(self._loop, self._attempt.spool))
         self._calls.add(call)
-        asked = Asked(path=request.raw_path, headers={name.lower(): text for name, text in headers.items()}, body=body)
+        asked = Asked(path=path, headers={name.lower(): text for name, text in headers.items()}, body=body)
         self._start(self._conduct(call, asked, room))
         return call
 
@@ -184,8 +182,7 @@ class Routes:
             call.delivered = True
             return response
         except TimeoutError:
-            if request.transport is not None:
-                request.transport.abort()
+            reset(request.transport)
             raise ConnectionError("the client reads nothing") from None
         finally:
             call.clients -= 1

@@ -15,7 +15,7 @@ from agentbench_bridge.gateway.connection import LOGGER, Connection, Doors
 from agentbench_bridge.gateway.routes import Routes
 from agentbench_bridge.gateway.settings import Settings
 
-_LINGER_SEC = 0.5
+_LINGER_SEC = 0.1
 """How long the rest of a refused request is read and dropped, so that its client can read the answer."""
 _STOP_SEC = 10.0
 
