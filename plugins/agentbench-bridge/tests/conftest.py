@@ -40,7 +40,7 @@ def answered(exchange: NativeExchange, body: bytes, *, status: int = 200, kind: 
     return exchange.completed()
 
 
-def chat_body(text: str = "hello", calls: list[dict[str, Any]] | None = None) -> bytes:
+def chat_answer(text: str = "hello", calls: list[dict[str, Any]] | None = None) -> bytes:
     """A Chat Completions answer."""
     message: dict[str, Any] = {"role": "assistant", "content": text}
     if calls:
@@ -74,7 +74,7 @@ class Attempt:
     """An attempt that is being served. ``play`` is the provider."""
 
     def __init__(self, gateway: Gateway, play: Play | None = None, listener: socket.socket | None = None) -> None:
-        self.play: Play = play or (lambda exchange: answered(exchange, chat_body()))
+        self.play: Play = play or (lambda exchange: answered(exchange, chat_answer()))
         self.forwarded: list[tuple[Request, NativeExchange]] = []
         self.observed: list[ToolCall] = []
         self.results: dict[str, ToolResult] = {}
@@ -103,7 +103,11 @@ class Attempt:
         self.secret = self.bridged.secret
         self.endpoint: OpenEndpoint = gateway.open(self.listener, self.bridged)
         self.http = httpx.Client(
-            base_url=self.url, headers={"authorization": f"Bearer {self.secret}"}, timeout=LONG, trust_env=False
+            base_url=self.url,
+            headers={"authorization": f"Bearer {self.secret}"},
+            timeout=LONG,
+            trust_env=False,
+            verify=False,  # loading certificates takes longer than a test
         )
 
     def _forward(self, request: Request, native: NativeExchange) -> Completion:
@@ -156,6 +160,12 @@ def received(connection: socket.socket) -> bytes:
         while part := connection.recv(65536):
             data += part
     return data
+
+
+@pytest.fixture
+def chat_body() -> Callable[..., bytes]:
+    """Creates Chat Completions answers."""
+    return chat_answer
 
 
 @pytest.fixture

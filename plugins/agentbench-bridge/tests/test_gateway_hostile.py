@@ -130,11 +130,11 @@ def test_text_of_a_client_or_the_harness_cannot_add_fields_or_events(opened: Any
 
     attempt = opened(play)
     refused = attempt.post(attempt.chat() | {"model": 'a"}\r\n\r\ndata: {"evil": 1}'})
-    assert list(refused.json()) == ["error", "status"]
+    assert set(refused.json()) <= {"error", "status"}
     body = json.dumps(attempt.chat(stream=True)).encode()
     streamed = attempt.raw(attempt.head(f"content-length: {len(body)}") + body)
     assert b'\ndata: {"evil' not in streamed
-    assert list(attempt.post().json()) == ["error", "status"]
+    assert set(attempt.post().json()) <= {"error", "status"}
 
 
 # --- other protocols ---------------------------------------------------------------------------------------------

@@ -91,16 +91,18 @@ def test_health_needs_no_secret(attempt: Any) -> None:
     ("method", "path"),
     [
         ("POST", "/v1/embeddings"), ("GET", "/v1/chat/completions"), ("DELETE", "/v1/responses/r1"),
-        ("POST", "/v1/files"), ("POST", "/v1/messages/batches"), ("POST", "/v1/v1/messages"), ("POST", "//v1/messages"), ("GET", "/metrics"),
-        ("POST", "/v1/chat/completions/"), ("POST", "/v1/%63hat/completions"), ("OPTIONS", "/v1/messages"),
-        ("GET", "/v1/models/../responses"),
+        ("POST", "/v1/files"), ("POST", "/v1/messages/batches"), ("POST", "/v1/v1/messages"), ("POST", "//v1/messages"),
+        ("GET", "/metrics"), ("POST", "/v1/chat/completions/"), ("POST", "/v1/%63hat/completions"),
+        ("OPTIONS", "/v1/messages"), ("GET", "/v1/models/../responses"),
     ],
 )  # fmt: skip
 def test_anything_else_is_refused_and_written_down(attempt: Any, method: str, path: str) -> None:
     line = f"{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {attempt.secret}\r\nconnection: close\r\n\r\n"
     head, _, body = attempt.raw(line.encode()).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 404 ")
-    assert json.loads(body)["error"]["type"] == "invalid_request_error"
+    assert json.loads(body)["error"]["type"] == (
+        "not_found_error" if path == "/v1/messages" else "invalid_request_error"
+    )
     assert list(attempt.labels) == ["request_refused"]
     assert len(attempt.events.warnings) == 1
     assert attempt.forwarded == []

@@ -151,7 +151,11 @@ def test_a_client_that_leaves_does_not_cancel_the_call(opened: Any, fed: Fed) ->
 
 @pytest.mark.parametrize(
     ("path", "mark"),
-    [("/v1/chat/completions", b"data: {"), ("/v1/messages", b"event: error\n"), ("/v1/responses", b"event: error\n")],
+    [
+        ("/v1/chat/completions", b"data: {"),
+        ("/v1/messages", b"event: error\n"),
+        ("/v1/responses", b"event: response.failed\n"),
+    ],
 )
 @pytest.mark.parametrize("error", [LLMError("the provider hung up"), BudgetExceeded("no money left"), ValueError("x")])
 def test_a_broken_stream_ends_with_an_error_event_and_without_a_regular_end(

@@ -63,7 +63,7 @@ class Connection(web.RequestHandler):
         refused: Callable[[str], None],
         **options: Any,
     ) -> None:
-        super().__init__(server, logger=LOGGER, access_log=None, **options)
+        super().__init__(server, logger=LOGGER, access_log=None, **options)  # type: ignore[arg-type] # None: no log
         self._inside = inside
         self._most = most
         self._refused = refused
