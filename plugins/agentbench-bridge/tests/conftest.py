@@ -14,6 +14,7 @@ import pytest
 from agentbench_bridge.gateway import BridgedAttempt, Gateway, OpenEndpoint, Settings
 from agentbench_bridge.protocols import Limits, ModelMap
 from agentbench_core import (
+    AgentTurnStarted,
     AttemptContext,
     Budget,
     Completion,
@@ -53,14 +54,18 @@ def chat_answer(text: str = "hello", calls: list[dict[str, Any]] | None = None) 
 
 
 class Events(EventLog):
-    """Records warnings."""
+    """Records warnings and turns."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
+        self.turns: list[int] = []
 
     def emit(self, event: Any) -> None:
-        assert isinstance(event, Warning_)
-        self.warnings.append(event.message)
+        if isinstance(event, AgentTurnStarted):
+            self.turns.append(event.turn)
+        else:
+            assert isinstance(event, Warning_)
+            self.warnings.append(event.message)
 
 
 class NoTools:

@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +185,19 @@ def test_a_request_whose_client_left_before_its_turn_is_not_sent(opened: Any, se
         assert first.result().status_code == 200
     assert attempt.post(attempt.chat("the third")).status_code == 200
     assert len(attempt.forwarded) == 2
+
+
+@pytest.mark.parametrize("settings", [Settings(calls=1, waiting=2)])
+def test_too_many_waiting_requests_are_refused(opened: Any, settings: Settings) -> None:
+    held = Held()
+    attempt = opened(held)
+    with ThreadPoolExecutor() as pool:
+        futures = [pool.submit(attempt.post, attempt.chat(str(number))) for number in range(3)]
+        refused = next(as_completed(futures)).result()
+        assert refused.status_code == 429
+        assert "2 requests are already waiting" in refused.text
+        held.go.set()
+        assert sorted(future.result().status_code for future in futures) == [200, 200, 429]
 
 
 def test_a_context_without_a_program_is_refused(opened: Any) -> None:

@@ -199,6 +199,7 @@ def test_messages(claude: Any) -> None:
     answer = client.messages.create(model="asked", max_tokens=100, messages=USER)
     assert [block.type for block in answer.content] == ["text", "tool_use"]
     assert answer.usage.output_tokens == 5
+    assert attempt.events.turns == [1]
     assert observed(attempt) == LS
     ((_, exchange),) = attempt.forwarded
     assert list(exchange.headers) == ["anthropic-version"]
@@ -220,6 +221,7 @@ def test_tokens_are_counted(claude: Any) -> None:
     assert client.messages.count_tokens(model="asked", messages=USER).input_tokens == 12
     ((_, exchange),) = attempt.forwarded
     assert exchange.path == "messages/count_tokens"
+    assert attempt.events.turns == []
 
 
 def test_models(gpt: Any, claude: Any) -> None:

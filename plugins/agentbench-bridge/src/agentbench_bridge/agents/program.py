@@ -170,7 +170,7 @@ class ProgramRunner:
             return AgentResult(message="the program ended with exit code 0")
         message = f"the program ended with exit code {result.exit_code}"
         tail = _read(program, f"{home}/stderr.log").decode("utf-8", "replace").strip()[-_TAIL:]
-        if result.exit_code in _CANNOT_RUN and not attempt.forwarded:
+        if result.exit_code in _CANNOT_RUN and not attempt.turns:
             raise SandboxError(f"{message}, before any model call: it cannot run in this image\n{tail}".rstrip())
         return AgentResult(ended="tool_error", message=f"{message}\n{tail}".rstrip())
 

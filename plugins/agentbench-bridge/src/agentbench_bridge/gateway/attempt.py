@@ -14,10 +14,20 @@ from agentbench_bridge.gateway.exchange import ForwardedExchange
 from agentbench_bridge.gateway.notes import Notes
 from agentbench_bridge.gateway.observed import ObservedTools
 from agentbench_bridge.gateway.spool import Answer, Failure, Spool
-from agentbench_bridge.protocols import Limits, ModelMap, RefusedError, admit, reader
-from agentbench_core import AgentBenchError, AttemptContext, AttemptStop, InputError, LLMError, ProgramContext
+from agentbench_bridge.protocols import Admitted, Limits, ModelMap, RefusedError, admit, reader
+from agentbench_core import (
+    AgentBenchError,
+    AgentTurnStarted,
+    AttemptContext,
+    AttemptStop,
+    InputError,
+    LLMError,
+    ProgramContext,
+)
 
 _PREFIX = "sk-agentbench-"
+_COUNTING = {"messages/count_tokens"}
+"""Paths of requests that only count tokens."""
 
 
 @attrs.frozen(kw_only=True)
@@ -56,7 +66,8 @@ class BridgedAttempt:
         self._tools = ObservedTools(self._program.observe)
         self._stopped: AgentBenchError | None = None
         self._stripped: set[str] = set()
-        self.forwarded = 0  #: number of requests that were accepted
+        self._log = context.log
+        self.turns = 0  #: number of accepted requests for a completion
         self._running = 0
         self._idle = threading.Condition()
 
@@ -117,13 +128,21 @@ class BridgedAttempt:
         admitted = admit(asked.path, asked.headers, asked.body, models=self._models, limits=self._limits)
         self._note_stripped(admitted.stripped)
         self._tools.requested(admitted.request, keep=keep_results)
-        self.forwarded += 1
+        self._turn(admitted)
         exchange = ForwardedExchange(admitted, reader(admitted), answer)
         completion = self._program.forward(admitted.request, exchange)
         try:
             self._tools.answered(completion)
         except AttemptStop as error:  # concerns later requests only: this answer is complete
             self._stopped = self._stopped or error
+
+    def _turn(self, admitted: Admitted) -> None:
+        """Record a turn for each request that generates an answer."""
+        if admitted.path in _COUNTING:
+            return
+        with self._idle:
+            self.turns += 1
+            self._log.emit(AgentTurnStarted(turn=self.turns))
 
     def _refused(self, error: RefusedError) -> Failure:
         label = "provider_tool_refused" if error.hosted_tool else "request_refused"

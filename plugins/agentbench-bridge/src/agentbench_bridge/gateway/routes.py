@@ -91,6 +91,8 @@ class Routes:
             return _error(protocol, failure, close=True)
         if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
             return self._refused(request, protocol, 415, "compressed requests are not supported")
+        if len(self._tasks) >= self._settings.waiting:
+            return self._refused(request, protocol, 429, f"{len(self._tasks)} requests are already waiting")
         most = self._settings.longest_body
         length = request.content_length
         if length is not None and length > most:
@@ -152,7 +154,11 @@ class Routes:
                     run = threading.Thread(
                         target=self._attempt.forward, args=(asked, call.answer), name="bridge call", daemon=True
                     )
-                    run.start()
+                    try:
+                        run.start()
+                    except RuntimeError as error:  # the machine has no more threads
+                        self._attempt.notes.warn("error of the gateway", f"the gateway cannot start a thread: {error}")
+                        call.answer.end(Failure(status=500, kind="api_error", message="the gateway failed"))
                     await call.answer.finished()
                 else:  # disconnected before anything was sent
                     call.answer.end(Failure(status=499, kind="api_error", message="the client has disconnected"))
@@ -226,6 +232,7 @@ def _json(body: bytes) -> web.StreamResponse:
 
 
 def _error(protocol: str, failure: Failure, *, close: bool = False) -> web.StreamResponse:
+    """The gateway's own answer to a request that it does not forward, or that failed before its answer began."""
     body = error_body(protocol, failure.status, failure.kind, failure.message)
     response = web.Response(status=failure.status, body=body, content_type="application/json", headers=_ERROR_HEADERS)
     if close:

@@ -91,12 +91,11 @@ class OpenEndpoint:
             if not self._is_open:
                 return
             self._is_open = False
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._gateway._closed)
+            stack.callback(self._attempt.close)
             asyncio.run_coroutine_threadsafe(self._door.close(), self._loop).result(_STOP_SEC)
             self._attempt.drain(self._grace_sec)
-            self._attempt.close()
-        finally:
-            self._gateway._closed()
 
     def __enter__(self) -> OpenEndpoint:
         return self
@@ -155,15 +154,14 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        if left := asyncio.all_tasks(loop):
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(left))
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         asyncio.set_event_loop(None)
-        with contextlib.suppress(RuntimeError):
-            loop.close()
+        loop.close()
 
 
 def _log(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -19,5 +19,6 @@ class Settings:
     bodies: int = 128 * MIB  #: of all requests that are read or forwarded at the same time
     connections: int = 256  #: open connections; fewer if the process may open few files
     calls: int = 32  #: calls with the provider at the same time; more wait
+    waiting: int = 1000  #: calls that are with the provider or wait; more are refused
     grace_sec: float = 2.0
     """How long closing an attempt waits for calls that are with the provider, so that their cost is known."""
