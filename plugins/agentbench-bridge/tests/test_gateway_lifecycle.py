@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,13 @@ def answer(exchange: NativeExchange) -> Completion:
     exchange.started(200, {"content-type": "application/json"})
     exchange.received(b"{}")
     return Completion(message=Message(role="assistant", content="x"))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for the gateway to notice what a client did."""
+    end = time.monotonic() + LONG
+    while not condition():
+        assert time.monotonic() < end
 
 
 class Held:
@@ -178,9 +186,9 @@ def test_a_request_whose_client_left_before_its_turn_is_not_sent(opened: Any, se
         with attempt.connect() as connection:
             body = json.dumps(attempt.chat("another")).encode()
             connection.sendall(attempt.head(f"content-length: {len(body)}") + body)
-            end = time.monotonic() + LONG
-            while len(attempt.endpoint._door._routes._calls._calls) < 2:
-                assert time.monotonic() < end
+            calls = attempt.endpoint._door._routes._calls._calls
+            wait_until(lambda: len(calls) == 2)
+        wait_until(lambda: not list(calls)[1].clients)
         held.go.set()
         assert first.result().status_code == 200
     assert attempt.post(attempt.chat("the third")).status_code == 200

@@ -235,6 +235,27 @@ def test_an_authentication_error_of_the_provider_is_replaced(opened: Any, status
     assert "sk-real" not in response.text
 
 
+def test_an_authentication_error_may_be_a_completion(opened: Any) -> None:
+    def play(exchange: NativeExchange) -> Completion:
+        exchange.started(401, {"content-type": "application/json"})
+        exchange.received(b'{"error": {"message": "Incorrect API key provided: sk-real"}}')
+        return exchange.completed()
+
+    response = opened(play).post()
+    assert response.status_code == 502
+    assert "sk-real" not in response.text
+
+
+@pytest.mark.parametrize("status", [100, 101, 204, 301, 304, 600, 999, 0, -1])
+def test_other_statuses_of_the_provider_are_not_answers(opened: Any, status: int) -> None:
+    def play(exchange: NativeExchange) -> Completion:
+        with pytest.raises(ValueError, match="is not an answer"):
+            exchange.started(status, {"location": "http://x"})
+        raise LLMError("odd")
+
+    assert opened(play).post().status_code == 502
+
+
 def test_an_input_error_is_the_clients(opened: Any) -> None:
     response = opened(raises(InputError("this attempt's model is 'given'"))).post()
     assert response.status_code == 400

@@ -1,5 +1,6 @@
 """Retries of clients join the call under way or its stored answer, so that nothing is paid twice."""
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -102,6 +103,20 @@ def test_a_request_repeated_after_a_disconnect_joins(opened: Any, numbered: Numb
     assert attempt.http.post("/v1/chat/completions", json=attempt.chat()).text == SECOND
 
 
+def test_a_client_that_leaves_after_the_last_byte_has_its_answer(opened: Any, numbered: Numbered) -> None:
+    """Some clients disconnect after the last event, without waiting for the end of the response."""
+    attempt = opened(numbered)
+    with attempt.connect() as connection:
+        body = json.dumps(attempt.chat()).encode()
+        connection.sendall(attempt.head(f"content-length: {len(body)}") + body)
+        numbered.go.set()
+        data = b""
+        while not data.endswith((b"[DONE]\n\n\r\n", b"0\r\n\r\n")):
+            data += connection.recv(65536)
+    assert attempt.bridged.drain(LONG)
+    assert attempt.http.post("/v1/chat/completions", content=body).text == SECOND
+
+
 def test_a_failed_call_is_sent_again(opened: Any) -> None:
     calls = []
 
@@ -146,7 +161,8 @@ class Clock:
 
 
 def stored(calls: Calls, name: str, **answer: Any) -> Call:
-    call = Call(key=name.encode(), repeat_key="", answer=AnswerOf(**answer), delivered=True)  # type: ignore[arg-type]
+    call = Call(key=name.encode(), repeat_key="", answer=AnswerOf(**answer))  # type: ignore[arg-type]
+    call.sent = call.answer.size
     calls.add(call)
     calls.ended(call)
     return call

@@ -1,12 +1,15 @@
 """Tool calls of a program are observed in its model traffic."""
 
 import json
+import threading
 from typing import Any
 
 import pytest
 
 from agentbench_bridge.gateway.observed import ObservedTools, exit_code, result_of
 from agentbench_core import BudgetExceeded, Completion, Message, NativeExchange, Request, ToolCall, ToolResult
+
+LONG = 30.0
 
 
 class Seen:
@@ -159,6 +162,32 @@ def test_the_gateway_observes_calls_and_results(opened: Any, chat_body: Any) -> 
     assert attempt.post(
         attempt.chat() | {"messages": [*messages, {"role": "tool", "tool_call_id": "c1", "content": "a"}]}
     )
+    assert attempt.results == {"c1": ToolResult.success(output="a")}
+
+
+def test_a_result_before_the_end_of_the_answer(opened: Any, chat_body: Any) -> None:
+    """A client may act on the last event of a stream before the gateway has parsed the answer."""
+    go = threading.Event()
+
+    def play(exchange: NativeExchange) -> Completion:
+        if len(attempt.forwarded) > 1:
+            exchange.started(200, {"content-type": "application/json"})
+            exchange.received(chat_body())
+            go.set()
+            return exchange.completed()
+        exchange.started(200, {"content-type": "application/json"})
+        exchange.received(chat_body("", CALLS))
+        assert go.wait(LONG)
+        return exchange.completed()
+
+    attempt = opened(play)
+    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": None, "tool_calls": CALLS}]
+    with attempt.http.stream("POST", "/v1/chat/completions", json=attempt.chat()) as response:
+        arriving = response.iter_raw()
+        assert next(arriving) == chat_body("", CALLS)
+        later = attempt.chat() | {"messages": [*messages, {"role": "tool", "tool_call_id": "c1", "content": "a"}]}
+        assert attempt.post(later).status_code == 200
+        assert list(arriving) == []
     assert attempt.results == {"c1": ToolResult.success(output="a")}
 
 

@@ -109,6 +109,8 @@ class BridgedAttempt:
             if refusal := self.refusal():
                 return refusal
             self._exchange(asked, answer, keep_results)
+            if not answer.status:  # the provider did not accept the key of the host, which does not end the attempt
+                return Failure(status=502, kind="api_error", message="the model provider did not answer")
         except RefusedError as error:
             return self._refused(error)
         except AttemptStop as error:

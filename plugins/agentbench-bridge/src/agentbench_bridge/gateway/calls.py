@@ -32,8 +32,13 @@ class Call:
     repeat_key: str  #: the client's idempotency key, or empty
     answer: Answer  #: its answer
     clients: int = 0  #: number of clients that read the answer now
-    delivered: bool = False  #: whether a client got the whole answer
+    sent: int = 0  #: how many bytes of the answer a client got, at most
     ended_at: float = 0.0  #: monotonic time of the answer's end; 0.0 before
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether all clients have left, and none got the whole answer."""
+        return not self.clients and (not self.ended_at or self.sent < self.answer.size)
 
 
 class Calls:
@@ -56,8 +61,7 @@ class Calls:
             if call.key != key:
                 continue
             same = bool(repeat_key) and call.repeat_key == repeat_key
-            orphaned = not call.clients and not call.delivered
-            if same or (retried and not (repeat_key and call.repeat_key)) or orphaned:
+            if same or (retried and not (repeat_key and call.repeat_key)) or call.is_orphaned:
                 return call
         return None
 

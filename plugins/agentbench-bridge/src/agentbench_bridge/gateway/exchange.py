@@ -26,6 +26,9 @@ _CREDENTIALS = {401, 403}
 """Statuses that concern the key of the host, which is not the client's: they are replaced."""
 
 
+_WITHOUT_BODY = {204, 205}
+
+
 class ForwardedExchange:
     """Implements ``NativeExchange``: passes bytes on unchanged, and then parses its copy of them."""
 
@@ -57,8 +60,8 @@ class ForwardedExchange:
 
     def started(self, status: int, headers: Mapping[str, str]) -> None:
         """See the contract."""
-        if not 200 <= status <= 599:
-            raise ValueError(f"a response cannot have the status {status}")
+        if not (200 <= status <= 299 or 400 <= status <= 599) or status in _WITHOUT_BODY:
+            raise ValueError(f"the status {status} is not an answer to a model request")
         self._hidden = status in _CREDENTIALS
         headers = {name.lower(): value for name, value in headers.items()}
         self._reader.started(status, headers)

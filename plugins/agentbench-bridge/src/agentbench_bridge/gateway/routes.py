@@ -181,11 +181,11 @@ class Routes:
                 async with asyncio.timeout(self._settings.stall_sec):
                     await response.write(data)
                 position += len(data)
+                call.sent = max(call.sent, position)
             if answer.failure and answer.status < 400:
                 await self._break_off(request, response, protocol, answer)
             else:
                 await response.write_eof()
-            call.delivered = True
             return response
         except TimeoutError:
             reset(request.transport)

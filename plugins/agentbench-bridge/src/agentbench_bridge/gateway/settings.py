@@ -11,7 +11,7 @@ MIB = 1024 * 1024
 class Settings:
     """Times in seconds, sizes in bytes; connections, calls and memory for each attempt."""
 
-    idle_sec: float = 60.0
+    idle_sec: float = 120.0
     """How long a connection may be open without a complete head of a request."""
     body_sec: float = 60.0  #: how long the body of a request may take
     stall_sec: float = 120.0  #: how long a client may read nothing of an answer
