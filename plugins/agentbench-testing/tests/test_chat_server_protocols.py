@@ -309,7 +309,9 @@ def test_requests_and_completions_of_any_function(protocol: str) -> None:
 
     with asking(completing(complete)) as clients:
         said = ask(protocol, clients, **_conversation(protocol))
-    (request,) = asked
+        ask(protocol, clients, model="loopback/mechanic")
+        assert clients[0].billed_usd == pytest.approx(11 * 0.5e-6 + 3 * 1.5e-6), "the server's prices"
+    request = asked[0]
     assert [(one.role, one.content) for one in request.messages] == [
         ("system", "Be brief."),
         ("user", "one\n\ntwo"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from agentbench_testing.chat_server.native import PATHS
-from agentbench_testing.chat_server.replies import ABSENT, Reply, answer, call, error
+from agentbench_testing.chat_server.replies import ABSENT, COUNTED, Reply, answer, call, error
 from agentbench_testing.chat_server.server import Responder, Seen
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def completing(complete: Callable[[Request], Completion], **faults: Any) -> Resp
 
 
 def completed(completion: Completion) -> Reply:
-    """A completion as a reply. The model's name is that of the request."""
+    """A completion as a reply. The model's name is that of the request, and the server's prices determine the cost."""
     usage, message = completion.usage, completion.message
     counts: dict[str, Any] = {}
     if usage is not None:
@@ -61,9 +61,8 @@ def completed(completion: Completion) -> Reply:
             "completion_tokens": usage.completion_tokens,
             "total_tokens": usage.prompt_tokens + usage.completion_tokens,
             "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+            "cost": COUNTED,
         }
-        if usage.cost_usd is not None:
-            counts["cost"] = usage.cost_usd
     if completion.finish == "context_overflow":
         return error(400, "the request exceeds the context window", code="context_length_exceeded")
     refused = completion.finish == "refusal"

@@ -23,11 +23,12 @@ from agentbench_testing.chat_server.catalogue import (
     counted,
     model,
     models_page,
+    price_of,
     prompt_tokens_of,
 )
 from agentbench_testing.chat_server.listening import Arrival, Listener
 from agentbench_testing.chat_server.native import PATHS, in_protocol
-from agentbench_testing.chat_server.replies import ABSENT, Reply, error
+from agentbench_testing.chat_server.replies import ABSENT, COUNTED, Reply, error
 
 PREFIX = "/api/v1"
 _OTHER_PREFIX = "/v1"
@@ -221,6 +222,9 @@ class LoopbackServer:
             body["choices"] = [_with_ids(choice, seen.number) for choice in body["choices"]]
         if "usage" not in body and "error" not in body:
             body["usage"] = counted(request, body, self._prices(request))
+        elif isinstance(usage := body.get("usage"), Mapping) and usage.get("cost") == COUNTED:
+            cost = price_of(usage["prompt_tokens"], usage["completion_tokens"], self._prices(request))
+            body["usage"] = {**usage, "cost": cost}
         return {name: value for name, value in body.items() if value != ABSENT}
 
     def _prices(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
