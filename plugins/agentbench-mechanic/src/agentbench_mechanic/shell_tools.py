@@ -32,14 +32,17 @@ _OPTIONS: Mapping[str, Any] = {
 _MOST = 9000
 """Maximum characters of output. The strictest known agent truncates at 10,000."""
 _OMITTED = "[mechanic: output omitted]"
+_BEGIN = "[mechanic: output]\n"
+"""Separates the output from what the agent writes before it."""
 _BEFORE = "text=$( {\n"
 _AFTER = f"""
 }} 2>&1 ); code=$?
 if [ ${{#text}} -gt {_MOST} ]; then
-printf '%s\\n%s\\n' "$(printf %s "$text" | head -c {_MOST // 3})" '{_OMITTED}'
-text=$(printf %s "$text" | tail -c {_MOST // 2})
+text="$(printf %s "$text" | head -c {_MOST // 3})
+{_OMITTED}
+$(printf %s "$text" | tail -c {_MOST // 2})"
 fi
-printf '%s\\n[mechanic: exit code %s]\\n' "$text" $code
+printf '[mechanic: output]\\n%s\\n[mechanic: exit code %s]\\n' "$text" $code
 (exit $code)"""
 _EXIT_CODE = re.compile(r"\n?\[mechanic: exit code (\d+)\]")
 _SESSION = re.compile(r"^Process running with session ID (\d+)$", re.MULTILINE)
@@ -123,6 +126,7 @@ class Observation:
         if not marks:
             return observed
         output = observed.output[: marks[-1].start()].replace("\r\n", "\n")
+        output = output.partition(_BEGIN)[2] if _BEGIN in output else output
         return cls(int(marks[-1][1]), output, observed.complete and _OMITTED not in output)
 
 
