@@ -408,8 +408,8 @@ def test_a_missing_key(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_paced_stream(protocol: str) -> None:
-    with asking(answer("x" * 64 * 4, rate=50)) as clients:
+def test_a_paced_stream_that_begins_with_a_comment(protocol: str) -> None:
+    with asking(answer("x" * 64 * 4, rate=50, padding=300)) as clients:
         arrived = in_time(protocol, clients)
     assert arrived[0][0] < arrived[-1][0]
     assert arrived[-1][0] >= 5 / 50

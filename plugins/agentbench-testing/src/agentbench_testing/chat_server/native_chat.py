@@ -8,11 +8,6 @@ from typing import Any
 from agentbench_testing.chat_server.native import CREATED, Answer, sse
 
 
-def body(answer: Answer, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Not needed, since replies have this format."""
-    raise NotImplementedError
-
-
 def events(answer: Answer, request: Mapping[str, Any]) -> Iterator[bytes]:
     """The chunks, the last one with usage if the request asks for it, and ``[DONE]``."""
     options = request.get("stream_options")

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from agentbench_core import Message, Request, ToolCall, ToolSpec
-from agentbench_testing.chat_server.native import Protocol
 from agentbench_testing.chat_server.native_responses import offered_tools
+from agentbench_testing.chat_server.protocols import Protocol
 
 _FREEFORM = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 _COMMAND_LIST = {"type": "array", "items": {"type": "string"}}

@@ -34,7 +34,10 @@ class Reply:
     delay: float = 0.0
     """Delay before anything is sent."""
     padding: int = 0
-    """Number of whitespace bytes before the body, like the keep-alive whitespace that some gateways send."""
+    """Number of whitespace bytes before the body, like the keep-alive whitespace that some gateways send.
+
+    In streams, they are in a comment.
+    """
     drip: float = 0.0
     """Delay between pieces of the body; 0 sends everything at once."""
     drip_headers: bool = False
@@ -70,7 +73,7 @@ class Reply:
     def body(self) -> bytes:
         """The body, including padding."""
         if self.pieces is not None:
-            return b" " * self.padding + b"".join(self.pieces)
+            return b"".join(self.pieces)
         text = self.raw if self.raw is not None else json_format.dumps(self.json, ensure_ascii=False).encode()
         return b" " * self.padding + text
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from agentbench_testing.chat_server.native import PATHS
+from agentbench_testing.chat_server.protocols import PATHS
 from agentbench_testing.chat_server.replies import ABSENT, COUNTED, Reply, answer, call, error
 from agentbench_testing.chat_server.server import Responder, Seen
 

@@ -70,16 +70,12 @@ def _pieces(reply: Reply, *, ends: bool) -> Iterator[bytes]:
 
 
 def _events(reply: Reply, *, ends: bool) -> Iterator[bytes]:
-    """A stream: each event is a chunk; the header precedes the first one, if any."""
-    header = _header(reply, 0)
-    end = b"0\r\n\r\n" if ends else b""
-    chunks = [_chunk(piece) for piece in reply.pieces or ()]
-    if not reply.rate:
-        yield header + b"".join(chunks) + end
-        return
-    yield header + b"".join(chunks[:1])
-    yield from chunks[1:-1]
-    yield b"".join([*chunks[1:][-1:], end])
+    """A stream: each event is a chunk, and the header is sent with the first one."""
+    chunks = [_chunk(piece) for piece in reply.pieces or ()] or [b""]
+    chunks[0] = _header(reply, 0) + chunks[0]
+    if ends:
+        chunks[-1] += b"0\r\n\r\n"
+    yield from chunks if reply.rate else (b"".join(chunks),)
 
 
 def _cut(data: bytes, size: int) -> Iterator[bytes]:

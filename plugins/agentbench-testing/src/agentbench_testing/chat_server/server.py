@@ -27,7 +27,7 @@ from agentbench_testing.chat_server.catalogue import (
     prompt_tokens_of,
 )
 from agentbench_testing.chat_server.listening import Arrival, Listener
-from agentbench_testing.chat_server.native import PATHS, in_protocol
+from agentbench_testing.chat_server.protocols import PATHS, in_protocol
 from agentbench_testing.chat_server.replies import ABSENT, COUNTED, Reply, error
 
 PREFIX = "/api/v1"
