@@ -18,17 +18,23 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import agentbench_core
+import agentbench_integrity
+import agentbench_local
 from agentbench_core.cli.main import console
 from agentbench_core.evidence import journal
 
 
 def _modules() -> Iterator[str]:
-    """List the modules of the core, except the kit and programs that run in sandboxes."""
-    root = Path(agentbench_core.__file__).parent
-    for path in sorted(root.rglob("*.py")):
-        parts = path.relative_to(root.parent).with_suffix("").parts
-        if not {"testing", "inside", "__init__", "__main__"} & {*parts}:
-            yield ".".join(parts)
+    """List the modules of the core, and those of the sandbox and the scorer that most runs use.
+
+    Programs that run in sandboxes are left out.
+    """
+    for package in (agentbench_core, agentbench_integrity, agentbench_local):
+        root = Path(package.__path__[0])
+        for path in sorted(root.rglob("*.py")):
+            parts = path.relative_to(root.parent).with_suffix("").parts
+            if not {"inside", "supervise", "__init__", "__main__"} & {*parts}:
+                yield ".".join(parts)
 
 
 _CONTEXT = multiprocessing.get_context("forkserver")
