@@ -237,7 +237,7 @@ class Forwarding:
 def attempt(forward: Forwarding) -> BridgedAttempt:
     nothing = Nothing()
     program = ProgramContext(
-        sandbox=cast(ProgramSandbox, None), forward=forward, observe=lambda call: lambda result: None,
+        sandbox=cast(ProgramSandbox, None), model=None, forward=forward, observe=lambda call: lambda result: None,
         save=lambda name, data: None, label=lambda name, evidence: None,
     )  # fmt: skip
     context = AttemptContext(

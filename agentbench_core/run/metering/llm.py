@@ -55,7 +55,8 @@ class MeteredModel:
             meter.deadline.check()
             self._budget.check_spend()
             within = meter.deadline.within(math.inf if deadline is None else deadline.remaining())
-            return self._complete(self._filled(request), within, native)
+            filled = self._filled(request) if native is None else self._named(request)
+            return self._complete(filled, within, native)
         except (AttemptStop, LLMError) as error:
             self._note(error)
             raise
@@ -70,13 +71,17 @@ class MeteredModel:
         if isinstance(error, LLMError) and error.stops_run:
             meter.model.stop.request(str(error))
 
-    def _filled(self, request: Request) -> Request:
+    def _named(self, request: Request) -> Request:
+        """The request with the model's name. The settings of a forwarded request are those in its body."""
         model = self._meter.model.info
         if request.model not in ("", model.name):
             raise InputError(f"this attempt's model is {model.name!r}: {request.model!r} cannot be used")
+        return attrs.evolve(request, model=model.name)
+
+    def _filled(self, request: Request) -> Request:
+        model = self._meter.model.info
         return attrs.evolve(
-            request,
-            model=model.name,
+            self._named(request),
             max_tokens=model.max_tokens if request.max_tokens is None else request.max_tokens,
             temperature=model.temperature if request.temperature is None else request.temperature,
             top_p=model.top_p if request.top_p is None else request.top_p,

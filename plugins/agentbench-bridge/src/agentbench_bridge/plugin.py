@@ -37,7 +37,12 @@ def agentbench_register_variants(register: RegisterVariant) -> None:
                     '{program}/bin/mini --model "openai/$AGENTBENCH_MODEL" --yolo --exit-immediately --cost-limit 0'
                     ' --output "$HOME/agent/trajectory.json" --task'
                 ),
-                "env": ["MSWEA_CONFIGURED=true", "MSWEA_COST_TRACKING=ignore_errors", "MSWEA_SILENT_STARTUP=1"],
+                "env": [
+                    "LITELLM_LOCAL_MODEL_COST_MAP=True",
+                    "MSWEA_CONFIGURED=true",
+                    "MSWEA_COST_TRACKING=ignore_errors",
+                    "MSWEA_SILENT_STARTUP=1",
+                ],
             }
         },
         summary="mini-swe-agent's own command, unmodified",
