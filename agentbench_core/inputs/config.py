@@ -35,7 +35,9 @@ class ModelSettings:
     name: str = option("", help="name used by the provider")
     temperature: float | None = option(None, help="sampling temperature; not sent if null", minimum=0)
     top_p: float | None = option(None, help="nucleus sampling; not sent if null", minimum=0)
-    max_tokens: int = option(2048, help="maximum tokens of one completion", minimum=1)
+    max_tokens: int | None = option(
+        None, help="maximum tokens of one completion; null: 2048, or 32000 for agents that are programs", minimum=1
+    )
     context_tokens: int | None = option(
         None, help="context window in tokens, if the provider does not report it", minimum=1
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -130,8 +130,16 @@ class Variant:
             name=model.name,
             temperature=model.temperature,
             top_p=model.top_p,
-            max_tokens=model.max_tokens,
+            max_tokens=model.max_tokens or default_max_tokens(a.component.capabilities for a in self.agents.values()),
         )
+
+
+def default_max_tokens(capabilities: Iterable[Collection[str]]) -> int:
+    """The output limit if the settings contain none, by the capabilities of the agents.
+
+    Programs write whole files in one response; the other agents send small patches.
+    """
+    return 32_000 if any(NEEDS_SANDBOX in words for words in capabilities) else 2048
 
 
 def make_variant(

@@ -58,9 +58,6 @@ from agentbench_core.values.record import Integrity, Label, ModelInfo
 GRACE_SEC = 5.0
 """Seconds that an agent has to stop after its deadline before its thread is abandoned."""
 
-_PROGRAM_ANSWER = 32_000
-"""Maximum tokens of a response to a program, unless the settings or the model have another limit."""
-
 _SHOWN = 20_000  # maximum characters of the failing command's output in an instruction
 
 
@@ -176,19 +173,12 @@ class AgentPhase:
         agent = self._plan.agent.name
         return ProgramContext(
             sandbox=cast(ProgramSandbox, toolbox.sandbox),
-            model=self._forwarded_model(meter.model) if meter else None,
+            model=_within_its_limit(meter.model) if meter else None,
             forward=MeteredModel(meter, agent, self._budget).forward if meter else _no_model,
             observe=partial(toolbox.observe_for, agent, self._budget),
             save=self._save,
             label=self._label,
         )
-
-    def _forwarded_model(self, model: RunModel) -> ModelInfo:
-        """The model for a program's requests. The default output limit is for agents that make small edits."""
-        limit = self._plan.variant.settings_with_origins.get("model.max_tokens")
-        if limit is None or limit.origin != "default":
-            return model.info
-        return attrs.evolve(model.info, max_tokens=min(model.longest_answer or _PROGRAM_ANSWER, _PROGRAM_ANSWER))
 
     def _task_facts(self, workspace: Path) -> TaskFacts:
         task = self._plan.task
@@ -274,6 +264,11 @@ _OUTCOMES: dict[type[BaseException], Outcome] = {
     AgentBenchError: Outcome.AGENT_ERROR,
 }
 """The outcome of each error that stops an agent from outside. The agent's own exceptions do not count."""
+
+
+def _within_its_limit(model: RunModel) -> ModelInfo:
+    """The model, with an output limit that it supports: a program's requests are forwarded with this limit."""
+    return attrs.evolve(model.info, max_tokens=model.facts.answer_tokens)
 
 
 def _no_model(request: Request, native: NativeExchange) -> Completion:
