@@ -359,7 +359,7 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(file=st.sampled_from(RECORDED), value=JSON, data=st.data())
 def test_anything_is_refused_or_forwarded(file: Path, value: Any, data: st.DataObject) -> None:
     """A changed request is either refused with reasons, or forwarded with a copy that can be written."""

@@ -229,6 +229,23 @@ def test_a_demanded_call_needs_a_tool_of_the_agent(path: str) -> None:
     send(path, {**PLAIN[path], "tool_choice": choice})
 
 
+@pytest.mark.parametrize(
+    ("path", "choice"),
+    [
+        (CHAT, {"type": "function", "function": {"name": "bash"}}),
+        (CHAT, {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [OWN[CHAT]]}}),
+        (RESPONSES, {"type": "function", "name": "bash"}),
+        (RESPONSES, {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "bash"}]}),
+        (RESPONSES, {"type": "apply_patch"}),
+        (MESSAGES, {"type": "tool", "name": "bash", "disable_parallel_tool_use": True}),
+    ],
+    ids=str,
+)
+def test_choices_of_the_agents_tools_are_forwarded(path: str, choice: Any) -> None:
+    body = offering(path, {"type": "apply_patch"}) if choice["type"] == "apply_patch" else offering(path)
+    assert json.loads(send(path, {**body, "tool_choice": choice}).body)["tool_choice"] == choice
+
+
 def test_the_search_of_claude_code_is_refused() -> None:
     tool = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
     body = {**PLAIN[MESSAGES], "tools": [tool], "tool_choice": {"type": "tool", "name": "web_search"}}

@@ -60,6 +60,7 @@ BETAS = frozenset(
         "effort-2025-11-24",
         "extended-cache-ttl-2025-04-11",
         "fine-grained-tool-streaming-2025-05-14",
+        "inline-tools-2026-09-15",
         "interleaved-thinking-2025-05-14",
         "advanced-tool-use-2025-11-20",
         "mid-conversation-system-2026-04-07",

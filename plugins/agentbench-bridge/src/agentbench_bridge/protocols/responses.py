@@ -309,7 +309,7 @@ def _check_choice(body: Mapping[str, Any], review: Review) -> None:
     if choice is None or choice in ("auto", "none", "required") or review.reasons:
         return
     offered = [*objects(body.get("tools")), *_added(body.get("input"))]
-    names = {(tool["type"], name.rpartition(".")[2]) for name, tool in _flat(offered)}
+    names = {(tool["type"], tool.get("name", tool["type"])) for _, tool in _flat(offered)}
     named: Sequence[Any] = [choice]
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
         record({"type": text, "tools": each(free_object)}, {"mode": one_of("auto", "required")})(
@@ -319,11 +319,8 @@ def _check_choice(body: Mapping[str, Any], review: Review) -> None:
     for item in named:
         kind = item.get("type") if isinstance(item, dict) else None
         name = item.get("name", kind) if isinstance(item, dict) else None
-        if (
-            not (isinstance(kind, str) and isinstance(name, str))
-            or (kind, name) not in names
-            or not set(item) <= {"type", "name"}
-        ):
+        is_own = isinstance(kind, str) and isinstance(name, str) and (kind, name) in names
+        if not is_own or not set(item) <= {"type", "name"}:
             review.refuse(f"tool_choice names {shown(item)}, which is not a tool of the agent: {HOSTED}", hosted=True)
 
 
