@@ -74,7 +74,7 @@ def test_recorded_requests_are_forwarded(file: Path) -> None:
         assert sent.get(name) == entry["body"].get(name)
     assert admitted.request.max_tokens == next(sent[name] for name in (*LIMIT.values(), "max_tokens") if name in sent)
     assert admitted.stream is bool(entry["body"].get("stream"))
-    json.dumps(dump(admitted.request))
+    json.dumps(dump(admitted.request), allow_nan=False)
 
 
 def test_every_beta_of_claude_code_is_forwarded() -> None:
@@ -375,7 +375,7 @@ def test_anything_is_refused_or_forwarded(file: Path, value: Any, data: st.DataO
     except RefusedError as error:
         refused = error
     else:
-        json.dumps(dump(admitted.request))
+        json.dumps(dump(admitted.request), allow_nan=False)
         assert send(entry["path"], admitted.body, headers=admitted.headers).body == admitted.body
         return
     assert refused.reasons

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from agentbench_bridge.protocols import Admitted, Limits, ModelMap, admit, error_event, reader
 from agentbench_bridge.protocols.sse import Event, EventParser
-from agentbench_core import Completion, Message, ToolCall, Usage
+from agentbench_core import Completion, Message, ToolCall, Usage, dump
 
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
 EACH = pytest.mark.parametrize("protocol", PATHS)
@@ -276,7 +276,7 @@ def test_any_response_is_parsed_or_an_error(protocol: str, value: Any, data: st.
         completion = read(protocol, text.encode(), kind=SSE if streamed else JSON)
     except ValueError:
         return
-    assert completion.message.role == "assistant"
+    json.dumps(dump(completion), allow_nan=False)
 
 
 # --- details -------------------------------------------------------------------------------------------------------
@@ -443,6 +443,14 @@ def test_reasoning_is_kept() -> None:
 )
 def test_usage(usage: Any, expected: Usage | None) -> None:
     assert _chat({"content": "x"}, usage=usage).usage == expected
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_numbers_that_are_not_finite(number: str) -> None:
+    thinking = {"type": "thinking", "thinking": "x", "signature": "s", "score": "hidden"}
+    body = json.dumps({"content": [thinking], "stop_reason": "end_turn"}).replace('"hidden"', number)
+    message = read("messages", body.encode(), kind=JSON).message
+    assert message.opaque["parts"] == [{"signature": "s", "thinking": "x", "type": "thinking"}]
 
 
 def test_counted_tokens_are_free() -> None:

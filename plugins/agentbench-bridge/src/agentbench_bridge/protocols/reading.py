@@ -134,16 +134,25 @@ class ResponseReader:
 
 
 def loaded(text: bytes | str) -> dict[str, Any]:
-    """The JSON object in a response. Raises ValueError."""
+    """The JSON object in a response, with null for numbers that are not finite. Raises ValueError."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the response is not valid JSON: {error}") from None
     if not isinstance(value, dict):
         raise ValueError("the response is not a JSON object")
     return value
+
+
+def _no_number(name: str) -> None:
+    """The value of NaN and Infinity, which some servers send, and which cannot be written as JSON."""
+
+
+def _finite(written: str) -> float | None:
+    value = float(written)
+    return value if math.isfinite(value) else None
 
 
 def rejection(status: int, body: bytes) -> Completion:
