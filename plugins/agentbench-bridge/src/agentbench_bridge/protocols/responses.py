@@ -112,8 +112,14 @@ def _tool_list(value: Any, where: str, review: Review) -> None:
     value[:] = _kept(value, where, review)
 
 
+def _reference(value: Any, where: str, review: Review) -> None:
+    """A reference to an item of an earlier response."""
+    review.refuse(f"{where} refers to a stored item: set store to false in the agent, so that it sends whole items")
+
+
 _ITEMS = tagged(
     {
+        "item_reference": _reference,
         "message": record(
             {"role": one_of("system", "developer", "user", "assistant"), "content": _CONTENT},
             {"type": text, "phase": text, **_ITEM},
