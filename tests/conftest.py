@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import platform
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentbench_core import ExecResult
 from agentbench_core.cli.main import main
+from agentbench_local import provider
+from agentbench_local.preparation import OF_INTERPRETER, Captures
 from agentbench_testing.fixtures import (
     Ended as Ended,  # tests import it from here
     MakeTask,
@@ -27,6 +30,28 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("AGENTBENCH_DISABLE_PLUGINS", raising=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ask_pip_once() -> Iterator[None]:
+    """Ask the interpreter of the tests for its packages once per process, and not in each run: it takes half a second.
+
+    Runs in processes of their own ask again.
+    """
+    known: dict[tuple[Path, str], ExecResult] = {}
+
+    class Shared(Captures):
+        def ask(self, command: str, shared: Path | None, run: Callable[[], ExecResult]) -> ExecResult:
+            if shared is None or (shared, command) not in known:
+                result = super().ask(command, shared, run)
+                if shared is None or command not in OF_INTERPRETER or not result.ok:
+                    return result
+                known[shared, command] = result
+            return known[shared, command]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(provider, "Captures", Shared)
+        yield
 
 
 @pytest.fixture
