@@ -311,6 +311,8 @@ def _run_to_the_end(
             return _result_without_answer(container.state(), error, guarded=channel.guarded and not full.is_set())
         if result.timed_out:
             return result
+        with contextlib.suppress(ChannelLostError):
+            channel.wait_for_exit()  # the client exits with the container, so that its state is final when it is read
         state = container.wait(Deadline(60))
         if state.exit_code != result.exit_code and not full.is_set():
             raise SandboxError(f"the engine reports exit code {state.exit_code}, but PID 1 reported {result.exit_code}")
