@@ -98,6 +98,30 @@ def test_after_the_end_connections_are_refused(opened: Any) -> None:
     assert other.post(authorization=f"Bearer {attempt.secret}").status_code == 401
 
 
+def test_connections_that_are_made_during_the_end_are_closed(opened: Any) -> None:
+    other = opened(answer)
+    before = sockets()
+    for _ in range(3):
+        attempt = opened(answer)
+
+        def connect(address: tuple[str, int] = ("127.0.0.1", attempt.port)) -> list[socket.socket]:
+            made = []
+            with contextlib.suppress(ConnectionError):
+                while True:
+                    made.append(socket.create_connection(address, timeout=LONG))
+            return made
+
+        with ThreadPoolExecutor() as pool:
+            client = pool.submit(connect)
+            wait_until(lambda attempt=attempt: bool(attempt.endpoint._server._connections))  # type: ignore[misc]
+            attempt.close()
+            for connection in client.result():
+                with connection, contextlib.suppress(ConnectionError):
+                    assert connection.recv(1) == b""
+    wait_until(lambda: sockets() <= before)
+    assert other.post().status_code == 200
+
+
 def test_attempts_open_and_close_at_the_same_time(opened: Any) -> None:
     def use(number: int) -> int:
         attempt = opened(answer)
@@ -186,7 +210,7 @@ def test_a_request_whose_client_left_before_its_turn_is_not_sent(opened: Any, se
         with attempt.connect() as connection:
             body = json.dumps(attempt.chat("another")).encode()
             connection.sendall(attempt.head(f"content-length: {len(body)}") + body)
-            calls = attempt.endpoint._door._routes._calls._calls
+            calls = attempt.endpoint._server._routes._calls._calls
             wait_until(lambda: len(calls) == 2)
         wait_until(lambda: not list(calls)[1].clients)
         held.go.set()

@@ -8,6 +8,7 @@ import logging
 import resource
 import socket
 import struct
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +36,7 @@ def reset(transport: asyncio.BaseTransport | None) -> None:
         transport.abort()
 
 
-class Doors:
+class Listeners:
     """Counts the open listeners of the process, which share its file descriptors."""
 
     def __init__(self) -> None:
@@ -52,37 +53,37 @@ class Doors:
 class Connection(web.RequestHandler):
     """A connection to one listener. It is closed at once if the listener has too many."""
 
-    __slots__ = ("_entered", "_inside", "_most", "_refused")
+    __slots__ = ("_accepted", "_connections", "_most", "_refused")
 
     def __init__(
         self,
         server: web.Server,
         *,
-        inside: set[Connection],
+        connections: set[Connection],
         most: Callable[[], int],
         refused: Callable[[str], None],
         **options: Any,
     ) -> None:
         super().__init__(server, logger=LOGGER, access_log=None, **options)  # type: ignore[arg-type] # None: no log
-        self._inside = inside
+        self._connections = connections
         self._most = most
         self._refused = refused
-        self._entered = False
+        self._accepted = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept the connection, or close it."""
-        if len(self._inside) >= self._most():
-            self._refused(f"a connection, since {len(self._inside)} are open")
+        if len(self._connections) >= self._most():
+            self._refused(f"a connection, since {len(self._connections)} are open")
             reset(transport)
             return
-        self._entered = True
-        self._inside.add(self)
+        self._accepted = True
+        self._connections.add(self)
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Count the connection as closed."""
-        if self._entered:
-            self._inside.discard(self)
+        if self._accepted:
+            self._connections.discard(self)
             super().connection_lost(exc)
 
     def abort(self) -> None:
@@ -97,8 +98,8 @@ class Connection(web.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """The answer to a malformed request, and to errors of the gateway: no details, and nothing of the request."""
-        LOGGER.debug("error in a request", exc_info=exc)
-        self._refused(f"a request (status {status}): {type(exc).__name__}")
+        trace = "".join(traceback.format_exception(exc)) if exc and status >= 500 else type(exc).__name__
+        self._refused(f"a request with status {status}: {trace}")
         if request.writer.output_size > 0:
             raise ConnectionError("an answer has already begun")
         kind, text = (

@@ -13,7 +13,7 @@ from aiohttp import hdrs, web
 from agentbench_bridge.gateway.attempt import Asked, BridgedAttempt
 from agentbench_bridge.gateway.calls import Call, Calls, fingerprint
 from agentbench_bridge.gateway.connection import SERVER, reset
-from agentbench_bridge.gateway.room import Room
+from agentbench_bridge.gateway.memory import Memory
 from agentbench_bridge.gateway.settings import Settings
 from agentbench_bridge.gateway.spool import Answer, Failure
 from agentbench_bridge.protocols import PROTOCOLS, error_body, error_event, models_body
@@ -34,7 +34,7 @@ class Routes:
         self._settings = settings
         self._calls = Calls()
         self._slots = asyncio.Semaphore(settings.calls)
-        self._room = Room(settings.bodies)
+        self._memory = Memory(settings.bodies)
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
 
@@ -99,17 +99,17 @@ class Routes:
             return self._refused(request, protocol, 413, f"the request is longer than {most} bytes")
         try:
             async with asyncio.timeout(self._settings.body_sec), contextlib.AsyncExitStack() as stack:
-                size = await stack.enter_async_context(self._room.reserved(most if length is None else length))
+                size = await stack.enter_async_context(self._memory.reserved(most if length is None else length))
                 body = await self._body(request, most)
                 if body is None:
                     return self._refused(request, protocol, 413, f"the request is longer than {most} bytes")
                 size.shrink(len(body))
-                room = stack.pop_all()
+                memory = stack.pop_all()
         except TimeoutError:
             return self._refused(request, protocol, 408, f"the body took longer than {self._settings.body_sec:g} s")
         except web.RequestPayloadError:
             return self._refused(request, protocol, 400, "the body is malformed")
-        call = self._call(request, body, room)
+        call = self._call(request, body, memory)
         return await self._relay(request, protocol, call)
 
     async def _body(self, request: web.BaseRequest, most: int) -> bytes | None:
@@ -124,7 +124,7 @@ class Routes:
                 return None
         return bytes(body)
 
-    def _call(self, request: web.BaseRequest, body: bytes, room: contextlib.AsyncExitStack) -> Call:
+    def _call(self, request: web.BaseRequest, body: bytes, memory: contextlib.AsyncExitStack) -> Call:
         """The call that the request joins, or a new one."""
         headers = request.headers
         path = request.raw_path if request.raw_path.startswith(f"{_VERSION}/") else _VERSION + request.raw_path
@@ -133,12 +133,12 @@ class Routes:
         retried = headers.get("x-stainless-retry-count", "0").strip() not in ("", "0")
         call = self._calls.find(key, retried=retried, repeat_key=repeat_key)
         if call is not None:
-            self._start(room.aclose())
+            self._start(memory.aclose())
             return call
         call = Call(key=key, repeat_key=repeat_key, answer=Answer(self._loop, self._attempt.spool))
         self._calls.add(call)
         asked = Asked(path=path, headers={name.lower(): text for name, text in headers.items()}, body=body)
-        self._start(self._conduct(call, asked, room))
+        self._start(self._conduct(call, asked, memory))
         return call
 
     def _start(self, work: object) -> None:
@@ -146,10 +146,10 @@ class Routes:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _conduct(self, call: Call, asked: Asked, room: contextlib.AsyncExitStack) -> None:
+    async def _conduct(self, call: Call, asked: Asked, memory: contextlib.AsyncExitStack) -> None:
         """Forward a call in a thread of its own as soon as fewer than the maximum are with the provider."""
         try:
-            async with room, self._slots:
+            async with memory, self._slots:
                 if call.clients:
                     run = threading.Thread(
                         target=self._attempt.forward, args=(asked, call.answer), name="bridge call", daemon=True

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from agentbench_bridge.gateway.attempt import BridgedAttempt
-from agentbench_bridge.gateway.connection import LOGGER, Connection, Doors
+from agentbench_bridge.gateway.connection import LOGGER, Connection, Listeners
 from agentbench_bridge.gateway.routes import Routes
 from agentbench_bridge.gateway.settings import Settings
 
@@ -26,7 +26,7 @@ class Gateway:
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or Settings()
         self._lock = threading.Lock()
-        self._doors = Doors()
+        self._listeners = Listeners()
         self._open = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -36,13 +36,13 @@ class Gateway:
         with self._lock:
             loop = self._loop or self._start()
             self._open += 1
-        door = _Door(attempt, self._settings, self._doors)
+        server = _AttemptServer(attempt, self._settings, self._listeners)
         try:
-            asyncio.run_coroutine_threadsafe(door.open(listener), loop).result()
+            asyncio.run_coroutine_threadsafe(server.open(listener), loop).result()
         except BaseException:
             self._closed()
             raise
-        return OpenEndpoint(self, loop, door, attempt, self._settings.grace_sec)
+        return OpenEndpoint(self, loop, server, listener, attempt, self._settings.grace_sec)
 
     def _start(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.new_event_loop()
@@ -70,13 +70,15 @@ class OpenEndpoint:
         self,
         gateway: Gateway,
         loop: asyncio.AbstractEventLoop,
-        door: _Door,
+        server: _AttemptServer,
+        listener: socket.socket,
         attempt: BridgedAttempt,
         grace_sec: float,
     ) -> None:
+        self._listener = listener
         self._gateway = gateway
         self._loop = loop
-        self._door = door
+        self._server = server
         self._attempt = attempt
         self._grace_sec = grace_sec
         self._lock = threading.Lock()
@@ -94,7 +96,7 @@ class OpenEndpoint:
         with contextlib.ExitStack() as stack:
             stack.callback(self._gateway._closed)
             stack.callback(self._attempt.close)
-            asyncio.run_coroutine_threadsafe(self._door.close(), self._loop).result(_STOP_SEC)
+            asyncio.run_coroutine_threadsafe(self._server.close(self._listener), self._loop).result(_STOP_SEC)
             self._attempt.drain(self._grace_sec)
 
     def __enter__(self) -> OpenEndpoint:
@@ -104,14 +106,15 @@ class OpenEndpoint:
         self.close()
 
 
-class _Door:
+class _AttemptServer:
     """The listener of one attempt and its connections. Used in the event loop only."""
 
-    def __init__(self, attempt: BridgedAttempt, settings: Settings, doors: Doors) -> None:
+    def __init__(self, attempt: BridgedAttempt, settings: Settings, listeners: Listeners) -> None:
         self._attempt = attempt
         self._settings = settings
-        self._doors = doors
-        self._inside: set[Connection] = set()
+        self._listeners = listeners
+        self._connections: set[Connection] = set()
+        self._is_closed = False
         self._listening: asyncio.Server | None = None
         self._routes: Routes | None = None
         self._server: web.Server | None = None
@@ -121,29 +124,38 @@ class _Door:
         self._routes = Routes(self._attempt, self._settings)
         self._server = web.Server(self._routes.handle, handler_cancellation=True)
         self._listening = await asyncio.get_running_loop().create_server(self._connection, sock=listener)
-        self._doors.open += 1
+        self._listeners.open += 1
 
     def _connection(self) -> Connection:
         assert self._server is not None
         return Connection(
             self._server,
             loop=asyncio.get_running_loop(),
-            inside=self._inside,
-            most=lambda: self._doors.share(self._settings.connections),
+            connections=self._connections,
+            most=self._most_connections,
             refused=lambda what: self._attempt.notes.warn("connection", f"the gateway refused {what}"),
             keepalive_timeout=self._settings.idle_sec,
             lingering_time=_LINGER_SEC,
             auto_decompress=False,
         )
 
-    async def close(self) -> None:
+    def _most_connections(self) -> int:
+        """None after the end: connections that are being accepted then are closed."""
+        return 0 if self._is_closed else self._listeners.share(self._settings.connections)
+
+    async def close(self, listener: socket.socket) -> None:
         """Stop to accept connections, and close all of them."""
         assert self._listening is not None
         assert self._routes is not None
         assert self._server is not None
-        self._doors.open -= 1
+        self._is_closed = True
+        self._listeners.open -= 1
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        for _ in range(2):  # asyncio loses connections whose server is closed while they are being accepted
+            await asyncio.sleep(0)
         self._listening.close()
-        for connection in list(self._inside):
+        for connection in list(self._connections):
             connection.abort()
         await self._routes.close()
         await self._server.shutdown(_LINGER_SEC)

@@ -130,7 +130,7 @@ class Answer:
     def _wake_soon(self) -> None:
         if not self._waking:
             self._waking = True
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody reads any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and all clients have left
                 self._loop.call_soon_threadsafe(self._wake)
 
     # --- the event loop ---

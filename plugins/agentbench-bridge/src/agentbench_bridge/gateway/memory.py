@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 
-class Room:
+class Memory:
     """A number of bytes that requests share. Used in the event loop only."""
 
     def __init__(self, size: int) -> None:
@@ -16,7 +16,7 @@ class Room:
 
     @contextlib.asynccontextmanager
     async def reserved(self, size: int) -> AsyncIterator[Reserved]:
-        """Reserve bytes, which must not be more than the room has. Waits for other requests."""
+        """Reserve bytes, which must not be more than there are in all. Waits for other requests."""
         while size > self._left:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
@@ -38,14 +38,14 @@ class Room:
 
 
 class Reserved:
-    """Bytes of a room."""
+    """Reserved bytes."""
 
-    def __init__(self, room: Room, size: int) -> None:
-        self._room = room
+    def __init__(self, memory: Memory, size: int) -> None:
+        self._memory = memory
         self._size = size
 
     def shrink(self, size: int) -> None:
         """Give back all but ``size`` bytes."""
         if size < self._size:
-            self._room.give_back(self._size - size)
+            self._memory.give_back(self._size - size)
             self._size = size
