@@ -97,11 +97,23 @@ def _index() -> str:
     return ""
 
 
+def _npm() -> str:
+    """The reason why no npm registry is available, or an empty string."""
+    if shutil.which("npm") is None:
+        return "no npm command"
+    try:
+        result = subprocess.run(["npm", "view", "opencode-ai", "name"], capture_output=True, text=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        return "npm did not reach a registry in time"
+    return "" if result.returncode == 0 else "npm cannot reach a registry"
+
+
 _NEEDS: dict[str, Callable[[], str]] = {
     "docker": _docker,
     "browser": _browser,
     "mounts": _mounts,
     "index": _index,
+    "npm": _npm,
 }
 
 
