@@ -91,7 +91,7 @@ class Attempt:
             instruction="fix it", failure_output="", failing_command="false", tools=NoTools(), budget=Budget(),
             deadline=Deadline(LONG), log=self.events,
             program=ProgramContext(
-                sandbox=cast(ProgramSandbox, None), forward=self._forward, observe=self._observe,
+                sandbox=cast(ProgramSandbox, None), model=None, forward=self._forward, observe=self._observe,
                 save=lambda name, data: None, label=self.labels.__setitem__,
             ),
         )  # fmt: skip
