@@ -55,22 +55,13 @@ from .plugin.auditor import (
     TaskProblem as TaskProblem,
 )
 from .plugin.contracts import (
-    Endpoint as Endpoint,
-    Environment as Environment,
     EventLog as EventLog,
-    ProgramEnvironment as ProgramEnvironment,
-    ProgramSandbox as ProgramSandbox,
     Reporter as Reporter,
     RunView as RunView,
-    Sandbox as Sandbox,
-    SandboxProvider as SandboxProvider,
-    SetupLog as SetupLog,
-    SetupRunner as SetupRunner,
     Tool as Tool,
     Toolbox as Toolbox,
     ToolContext as ToolContext,
     Workspace as Workspace,
-    python_fits as python_fits,
 )
 from .plugin.discovery import installed as installed
 from .plugin.hookspecs import (
@@ -86,6 +77,17 @@ from .plugin.llm import (
     LLMCall as LLMCall,
     Model as Model,
     NativeExchange as NativeExchange,
+)
+from .plugin.sandbox import (
+    Endpoint as Endpoint,
+    Environment as Environment,
+    ProgramEnvironment as ProgramEnvironment,
+    ProgramSandbox as ProgramSandbox,
+    Sandbox as Sandbox,
+    SandboxProvider as SandboxProvider,
+    SetupLog as SetupLog,
+    SetupRunner as SetupRunner,
+    python_fits as python_fits,
 )
 from .plugin.scorer import (
     Calibration as Calibration,

@@ -12,8 +12,9 @@ from agentbench_core.errors import InputError
 if TYPE_CHECKING:  # see contracts
     from pathlib import Path
 
-    from agentbench_core.plugin.contracts import EventLog, ProgramSandbox, Toolbox
+    from agentbench_core.plugin.contracts import EventLog, Toolbox
     from agentbench_core.plugin.llm import Model, NativeExchange
+    from agentbench_core.plugin.sandbox import ProgramSandbox
     from agentbench_core.values.limits import Budget, Deadline
     from agentbench_core.values.messages import Completion, Request, ToolCall, ToolResult
     from agentbench_core.values.record import ModelInfo

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 if TYPE_CHECKING:  # see contracts
-    from agentbench_core.plugin.contracts import Sandbox
+    from agentbench_core.plugin.sandbox import Sandbox
     from agentbench_core.values.limits import Deadline
     from agentbench_core.values.messages import ToolCall
     from agentbench_core.values.record import Change, Label

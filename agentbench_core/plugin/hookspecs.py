@@ -32,8 +32,9 @@ import pluggy
 if TYPE_CHECKING:
     from agentbench_core.plugin.agent import Agent
     from agentbench_core.plugin.auditor import Auditor
-    from agentbench_core.plugin.contracts import Reporter, SandboxProvider, Tool
+    from agentbench_core.plugin.contracts import Reporter, Tool
     from agentbench_core.plugin.llm import LLM
+    from agentbench_core.plugin.sandbox import SandboxProvider
     from agentbench_core.plugin.scorer import Scorer
 
 PROJECT = "agentbench"

@@ -13,7 +13,7 @@ import attrs
 from agentbench_core.values.execution import Command, CommandResult
 
 if TYPE_CHECKING:  # see contracts
-    from agentbench_core.plugin.contracts import Environment
+    from agentbench_core.plugin.sandbox import Environment
     from agentbench_core.values.execution import ExecResult
     from agentbench_core.values.limits import Deadline
     from agentbench_core.values.record import Score

@@ -36,9 +36,10 @@ from agentbench_core.plugin.agent import (
     SubAgentRequest,
     TaskFacts,
 )
-from agentbench_core.plugin.contracts import Environment, EventLog, ProgramSandbox
+from agentbench_core.plugin.contracts import EventLog
 from agentbench_core.plugin.llm import NativeExchange
 from agentbench_core.plugin.registry import ADVERSARY, NEEDS_SANDBOX
+from agentbench_core.plugin.sandbox import Environment, ProgramSandbox
 from agentbench_core.run.attempt.change import editable_python
 from agentbench_core.run.attempt.preparation import Baseline, hidden_paths
 from agentbench_core.run.metering.ledger import Meter

@@ -11,7 +11,7 @@ import attrs
 
 from agentbench_core.errors import Interrupted
 from agentbench_core.plugin.auditor import AttemptAudit, Auditor, TaskAudit, TaskProblem
-from agentbench_core.plugin.contracts import Sandbox
+from agentbench_core.plugin.sandbox import Sandbox
 from agentbench_core.run.attempt.agent import baseline_output, instruction
 from agentbench_core.run.attempt.change import FrozenChange
 from agentbench_core.run.attempt.preparation import Baseline, Prepared, PreparedTasks, hidden_paths

@@ -13,7 +13,8 @@ import attrs
 
 from agentbench_core.errors import AgentBenchError, DeadlineExceeded, Interrupted, SandboxError, SetupError
 from agentbench_core.inputs.suite import Task
-from agentbench_core.plugin.contracts import Environment, EventLog, SandboxProvider
+from agentbench_core.plugin.contracts import EventLog
+from agentbench_core.plugin.sandbox import Environment, SandboxProvider
 from agentbench_core.plugin.scorer import Calibration
 from agentbench_core.run.attempt import setup_record
 from agentbench_core.run.attempt.setup_record import SetupRecorder

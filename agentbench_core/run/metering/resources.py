@@ -12,7 +12,7 @@ from typing import cast
 
 import attrs
 
-from agentbench_core.plugin.contracts import Endpoint, Environment, ProgramSandbox, Sandbox
+from agentbench_core.plugin.sandbox import Endpoint, Environment, ProgramSandbox, Sandbox
 from agentbench_core.schema import option
 from agentbench_core.values.execution import Command, ExecResult, ResourceUsage
 from agentbench_core.values.limits import Deadline

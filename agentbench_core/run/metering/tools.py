@@ -27,15 +27,8 @@ from agentbench_core.errors import (
 )
 from agentbench_core.evidence import layout
 from agentbench_core.inputs.suite import editable_paths
-from agentbench_core.plugin.contracts import (
-    Environment,
-    EventLog,
-    ProgramEnvironment,
-    Sandbox,
-    Tool,
-    ToolContext,
-    Workspace,
-)
+from agentbench_core.plugin.contracts import EventLog, Tool, ToolContext, Workspace
+from agentbench_core.plugin.sandbox import Environment, ProgramEnvironment, Sandbox
 from agentbench_core.run.metering.resources import CountingSandbox, LimitCounter, PhaseMonitor
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import Evidence, Recording
