@@ -14,6 +14,7 @@ from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.agent import Agent
 from agentbench_core.plugin.kinds import KINDS
 from agentbench_core.plugin.registry import NEEDS_SANDBOX, Component, Provenance, Registry
+from agentbench_core.run.requirements import check_isolation, check_program_support
 from agentbench_core.run.waiting import Obstacles, run_preflight
 from agentbench_core.values.record import ModelInfo, Setting
 from agentbench_core.values.task import digest
@@ -163,14 +164,14 @@ def make_variant(
         llm = _llm(resolved, registry, with_model[0]) if with_model else None
     with obstacles.gathered():
         harmless = allow_unisolated or (llm is not None and llm.can("offline"))
-        if with_model and not ready.sandbox.can("isolated") and not harmless:
-            raise _unisolated(with_model[0], ready.sandbox, registry)
+        if with_model and not harmless:
+            check_isolation(with_model[0].component, ready.sandbox.component, registry)
         if with_model and llm is None:  # otherwise the run itself checks the sandbox
             _ask(ready.sandbox, tasks, settings.run.preflight_sec)
     programs: dict[str, Mapping[str, str]] = {}
     for agent in (agent for agent in agents.values() if agent.can(NEEDS_SANDBOX)):
         with obstacles.gathered():
-            _check_program_support(agent, ready.sandbox, llm, registry)
+            check_program_support(agent.component, ready.sandbox.component, llm.component if llm else None, registry)
         with obstacles.gathered():
             programs[agent.name] = dict(agent.make().identity)
     obstacles.refuse()
@@ -305,31 +306,3 @@ def _ask(sandbox: ConfiguredComponent, tasks: Sequence[Task], seconds: float) ->
         )
     finally:
         provider.close()
-
-
-def _check_program_support(
-    agent: ConfiguredComponent, sandbox: ConfiguredComponent, llm: ConfiguredComponent | None, registry: Registry
-) -> None:
-    """Raise UnavailableError if the sandbox cannot run programs, or the provider cannot forward their requests."""
-    needed = [("sandbox", sandbox, "programs", "cannot run agents that are programs")]
-    if llm is not None:
-        needed.append(("llm", llm, "forwards", "cannot forward requests of the agent's own client"))
-    for kind, component, capability, problem in needed:
-        if not component.can(capability):
-            able = [f"--{kind} {c.name}" for c in registry.all(kind) if capability in c.capabilities]
-            raise UnavailableError(
-                f"agent {agent.name!r} cannot be used with {kind} {component.name!r}, which {problem}",
-                remedy=f"Use {' or '.join(able) or f'a plugin whose {kind} has the capability {capability}'}.",
-            )
-
-
-def _unisolated(agent: ConfiguredComponent, sandbox: ConfiguredComponent, registry: Registry) -> UnavailableError:
-    isolating = [c.name for c in registry.all("sandbox") if "isolated" in c.capabilities]
-    choice = (
-        " or ".join(f"--sandbox {name}" for name in isolating)
-        or "a plugin with an isolated sandbox (none is installed)"
-    )
-    return UnavailableError(
-        f"refusing to run agent {agent.name!r}, which uses a model, in sandbox {sandbox.name!r}, which is not isolated",
-        remedy=f"Use {choice}, or pass --allow-unisolated if this machine is disposable.",
-    )

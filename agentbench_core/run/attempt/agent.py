@@ -1,13 +1,11 @@
-"""The agent phase: the agent's thread, its outcome, and its sub-agents."""
+"""The agent phase: the agent's thread, its context, and its outcome."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import re
-import threading
 import traceback
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -24,7 +22,6 @@ from agentbench_core.errors import (
     Interrupted,
     LLMError,
     SandboxError,
-    did_you_mean,
 )
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.agent import (
@@ -33,24 +30,23 @@ from agentbench_core.plugin.agent import (
     AttemptContext,
     ProgramAgent,
     ProgramContext,
-    SubAgentRequest,
     TaskFacts,
 )
-from agentbench_core.plugin.contracts import EventLog
 from agentbench_core.plugin.llm import NativeExchange
 from agentbench_core.plugin.registry import ADVERSARY, NEEDS_SANDBOX
 from agentbench_core.plugin.sandbox import Environment, ProgramSandbox
 from agentbench_core.run.attempt.change import editable_python
 from agentbench_core.run.attempt.preparation import Baseline, hidden_paths
+from agentbench_core.run.attempt.sub_agents import SubAgents
 from agentbench_core.run.metering.ledger import Meter
 from agentbench_core.run.metering.llm import MeteredModel
 from agentbench_core.run.metering.models import RunModel
 from agentbench_core.run.metering.resources import PhaseMonitor
-from agentbench_core.run.metering.tools import AgentTools, MeteredToolbox, StopSignal, open_toolbox
+from agentbench_core.run.metering.tools import MeteredToolbox, StopSignal, open_toolbox
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import AgentLog, Recording
 from agentbench_core.run.signals import run_in_thread
-from agentbench_core.values.events import Delegation, Warning_
+from agentbench_core.values.events import Warning_
 from agentbench_core.values.failures import Outcome
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import Completion, Request, Usage
@@ -197,7 +193,7 @@ class AgentPhase:
         self._files.write(f"agent/{name}", data)
 
     def _label(self, name: str, evidence: str) -> None:
-        if not _ROLE.fullmatch(name):
+        if not _LABEL.fullmatch(name):
             raise InputError(f"{name!r} is not a valid label: expected a short lowercase name")
         if name in _OWN_LABELS:
             raise InputError(f"agents cannot add the label {name!r}, which the harness adds itself")
@@ -302,58 +298,6 @@ def instruction(task: Task, failure_output: str) -> str:
 
 
 _EVIDENCE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
+_LABEL = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _OWN_LABELS = {*(level.value for level in Integrity), "oracle", ADVERSARY, "flaky", "odd_files"}
 _MOST_LABELS = 20
-
-_MOST = 1000
-"""Maximum delegations of one attempt, needed because delegating alone uses no budget."""
-
-_ROLE = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-
-
-@attrs.define(kw_only=True)
-class SubAgents:
-    """Creates the contexts of an attempt's agents."""
-
-    base: Callable[..., AttemptContext]
-    """The parts of a context that are the same for all agents."""
-    toolbox: MeteredToolbox
-    meter: Meter | None
-    log: EventLog
-    deadline: Deadline
-    _names: Counter[str] = attrs.field(factory=Counter)
-    _lock: threading.Lock = attrs.field(factory=threading.Lock)
-
-    def root_context(self, agent: str, budget: Budget) -> AttemptContext:
-        """The context of the attempt's own agent."""
-        return self._context(agent, budget, frozenset(self.toolbox.tools), 0)
-
-    def _context(self, agent: str, budget: Budget, names: frozenset[str], depth: int) -> AttemptContext:
-        return self.base(
-            tools=AgentTools(self.toolbox, agent, budget, names),
-            llm=MeteredModel(self.meter, agent, budget) if self.meter else None,
-            budget=budget,
-            delegate=partial(self._delegate, agent, budget, names, depth),
-        )
-
-    def _delegate(
-        self, parent: str, budget: Budget, names: frozenset[str], depth: int, request: SubAgentRequest
-    ) -> AttemptContext:
-        if not _ROLE.fullmatch(request.role):
-            raise InputError(f"{request.role!r} is not a valid role: expected a short lowercase name")
-        wanted = names if request.tools is None else frozenset(request.tools)
-        for unknown in sorted(wanted - names):
-            hint = did_you_mean(unknown, names)
-            raise InputError(f"{parent!r} has no tool {unknown!r}{hint} to give to sub-agent {request.role}")
-        self.deadline.check()
-        budget.check_spend()
-        with self._lock:
-            if self._names.total() >= _MOST:
-                raise InputError(f"the limit is {_MOST} delegations per attempt")
-            self._names[request.role] += 1
-            child = f"{request.role}-{self._names[request.role]}"
-        self.log.emit(Delegation(parent=parent, child=child, role=request.role, depth=depth + 1))
-        share = budget.share(
-            max_steps=request.max_steps, max_tokens=request.max_tokens, max_cost_usd=request.max_cost_usd
-        )
-        return self._context(child, share, wanted, depth + 1)

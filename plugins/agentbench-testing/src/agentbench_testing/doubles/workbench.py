@@ -34,7 +34,7 @@ from agentbench_core.builtin import plugin as builtin
 from agentbench_core.builtin.options import ListFilesOptions, NoOptions, ReadFileOptions, RunOptions, SearchOptions
 from agentbench_core.converter import dump
 from agentbench_core.plugin.discovery import discover
-from agentbench_core.run.attempt.agent import SubAgents
+from agentbench_core.run.attempt.sub_agents import SubAgents
 from agentbench_core.run.metering.tools import MeteredToolbox, StopSignal
 from agentbench_core.run.recording import AgentLog
 from agentbench_core.values.execution import Output
