@@ -126,7 +126,7 @@ def type_name(hint: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(type_name(argument) for argument in arguments)
     if origin is Literal:
-        return "one of " + ", ".join(str(argument) for argument in arguments)
+        return "one of " + ", ".join(str(argument) or '""' for argument in arguments)
     if origin in (tuple, Sequence):
         return f"list of {type_name(arguments[0])}"
     if isinstance(origin, type) and issubclass(origin, Mapping):

@@ -28,6 +28,10 @@ EASILY_FORGOTTEN = {
         *(f"agentbench_core/builtin/prompts/system_v{version}.txt" for version in (1, 2)),
         *(f"agentbench_core/builtin/prompts/repair_loop_v{version}.toml" for version in (1, 2)),
     ),
+    "agentbench-bridge": (
+        "agentbench_bridge/programs/versions.toml",
+        "agentbench_bridge/programs/mini-swe-agent.txt",
+    ),
     "agentbench-docker": (
         *("agentbench_docker/image/Dockerfile", "agentbench_docker/image/requirements.txt"),
         *("agentbench_docker/inside/server.py", "agentbench_docker/inside/guard.py"),
