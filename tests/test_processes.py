@@ -18,6 +18,7 @@ STARTS = re.compile(
     r"|os\.(system|popen|fork|forkpty|exec\w+|spawn\w+|posix_spawn\w*)"
     r"|pty\.\w+|asyncio\.create_subprocess\w*|(multiprocessing|concurrent\.futures\.process)\..*"
 )
+BRIDGE = "plugins/agentbench-bridge/src/agentbench_bridge"
 DOCKER = "plugins/agentbench-docker/src/agentbench_docker"
 KIT = "plugins/agentbench-testing/src/agentbench_testing"
 LOCAL = "plugins/agentbench-local/src/agentbench_local"
@@ -26,6 +27,7 @@ KNOWN = {
     "agentbench_core/workspace/git.py": "git, in a bare repository of ours",
     "agentbench_core/run/group/manifest.py": "git rev-parse, in the harness's own checkout",
     "agentbench_core/cli/doctor.py": "git --version",
+    f"{BRIDGE}/programs/registry.py": "npm and pip, which download packages, in an empty directory of ours",
     f"{LOCAL}/process.py": "the server of the sandbox `local`",
     f"{LOCAL}/supervise.py": "the sandbox `local` itself: what runs inside it",
     f"{LOCAL}/provider.py": "a script of ours: does the temporary directory let programs run?",
@@ -91,6 +93,7 @@ def test_no_process_works_in_a_workspace() -> None:
     }
     assert where == {
         ("agentbench_core/workspace/git.py", "self.git_dir"),
+        (f"{BRIDGE}/programs/registry.py", "empty"),
         (f"{LOCAL}/process.py", "'/'"),
         (f"{KIT}/fixtures.py", "cwd or tmp_path"),  # the directory of a test
         (f"{DOCKER}/building.py", "'/'"),
@@ -138,10 +141,12 @@ GIT_COMMANDS = {
 
 
 def test_nothing_is_unpacked() -> None:
-    """H22: tasks are directories, so no third-party archive is ever unpacked."""
+    """H22: tasks are directories, so the only archives are the packages of agents' programs."""
+    packages = f"{BRIDGE}/programs/unpack.py"
     unpackers = ("tarfile", "zipfile", "shutil.unpack_archive", "zipimport", "patoolib", "py7zr", "rarfile")
-    assert not [(file, name) for file, name in imports() if name.startswith(unpackers)]
-    assert not list(calls_of(r".*\.(extractall|extract|unpack_archive)"))
+    assert {file for file, name in imports() if name.startswith(unpackers)} == {packages}
+    ((file, call),) = calls_of(r".*\.(extractall|extract|unpack_archive)")
+    assert (file, [ast.unparse(word) for word in call.keywords]) == (packages, ["filter='data'"])
 
 
 def test_nothing_is_unpickled() -> None:

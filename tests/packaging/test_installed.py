@@ -14,6 +14,7 @@ from tests.environments import ROOT, Environment, built, environment
 pytestmark = pytest.mark.index
 
 CHOSEN = (
+    "agentbench-bridge",
     "agentbench-docker",
     "agentbench-integrity",
     "agentbench-local",

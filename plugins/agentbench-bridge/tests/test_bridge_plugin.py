@@ -10,7 +10,7 @@ import pytest
 from agentbench_bridge import plugin
 from agentbench_bridge.options import ClaudeCodeOptions, CodexOptions, CommandOptions, OpenCodeOptions
 from agentbench_bridge.programs.versions import known_programs
-from agentbench_core import InputError, describe, load
+from agentbench_core import AgentBenchError, InputError, describe, load
 
 README = Path(__file__).parent.parent / "README.md"
 AGENTS = {
@@ -49,7 +49,7 @@ def test_an_agent_of_a_directory(name: str, tmp_path: Path) -> None:
     """The directory is mounted, and its digest identifies the program."""
     factory, options, _ = registered(plugin.agentbench_register_agents)[name]
     with pytest.raises(InputError, match=f"contains no file '{ENTRIES[name]}'"):
-        factory(options(program=str(tmp_path)))
+        _ = factory(options(program=str(tmp_path))).identity
     directory = tmp_path / "files"
     directory.mkdir()
     (directory / ENTRIES[name]).write_text("#!/bin/sh\n")
@@ -57,6 +57,17 @@ def test_an_agent_of_a_directory(name: str, tmp_path: Path) -> None:
     assert agent.programs == {"program": directory}
     assert agent.identity["program"] == name
     assert agent.identity["digest"].startswith("sha256:")
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_factories_need_no_program(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is missing is reported when a run asks for the program."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    factory, options, _ = registered(plugin.agentbench_register_agents)[name]
+    agent = factory(options())
+    with pytest.raises(AgentBenchError, match="is not installed|has no command") as refused:
+        _ = agent.identity
+    assert refused.value.remedy
 
 
 def test_the_variant_runs_a_program_that_can_be_installed() -> None:

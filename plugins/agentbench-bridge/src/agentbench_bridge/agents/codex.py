@@ -67,4 +67,4 @@ class Codex(ProgramRunner):
     """Implements ``ProgramAgent`` with Codex CLI."""
 
     def __init__(self, options: CodexOptions) -> None:
-        super().__init__(_Recipe(options, program_for("codex", options.version, options.program)))
+        super().__init__(options, lambda: _Recipe(options, program_for("codex", options.version, options.program)))

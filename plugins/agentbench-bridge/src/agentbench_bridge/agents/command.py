@@ -58,13 +58,17 @@ class AnyCommand(ProgramRunner):
     """Implements ``ProgramAgent`` with the user's own command."""
 
     def __init__(self, options: CommandOptions) -> None:
-        if not options.command.strip():
-            raise InputError(
-                "agent 'command' has no command", remedy="Set it, for example: --set agent.command='my-agent --yes'"
-            )
-        if options.program and options.installed:
-            raise InputError("agent.program and agent.installed cannot both be set", remedy="Remove one of them.")
-        program = from_directory(options.program) if options.program else None
-        if options.installed:
-            program = find(parse(options.installed))
-        super().__init__(_Recipe(options, program))
+        super().__init__(options, lambda: _recipe(options))
+
+
+def _recipe(options: CommandOptions) -> _Recipe:
+    if not options.command.strip():
+        raise InputError(
+            "agent 'command' has no command", remedy="Set it, for example: --set agent.command='my-agent --yes'"
+        )
+    if options.program and options.installed:
+        raise InputError("agent.program and agent.installed cannot both be set", remedy="Remove one of them.")
+    program = from_directory(options.program) if options.program else None
+    if options.installed:
+        program = find(parse(options.installed))
+    return _Recipe(options, program)

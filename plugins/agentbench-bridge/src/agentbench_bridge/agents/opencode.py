@@ -69,4 +69,4 @@ class OpenCode(ProgramRunner):
     """Implements ``ProgramAgent`` with OpenCode."""
 
     def __init__(self, options: OpenCodeOptions) -> None:
-        super().__init__(_Recipe(options, program_for("opencode", options.version, options.program)))
+        super().__init__(options, lambda: _Recipe(options, program_for("opencode", options.version, options.program)))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import shlex
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -84,11 +85,21 @@ class Recipe(Protocol):
 
 
 class ProgramRunner:
-    """Implements ``ProgramAgent`` for a recipe."""
+    """Implements ``ProgramAgent`` for a recipe.
 
-    def __init__(self, recipe: Recipe) -> None:
-        self._recipe = recipe
-        _variables(recipe.options.env)
+    Args:
+        options: the options of the agent.
+        recipe: makes the recipe when it is needed. Raises UnavailableError if the program is not installed, and
+            InputError if an option is missing.
+    """
+
+    def __init__(self, options: ProgramOptions, recipe: Callable[[], Recipe]) -> None:
+        self._make_recipe = recipe
+        _variables(options.env)
+
+    @functools.cached_property
+    def _recipe(self) -> Recipe:
+        return self._make_recipe()
 
     @property
     def programs(self) -> Mapping[str, Path]:
