@@ -64,4 +64,6 @@ class ClaudeCode(ProgramRunner):
     """Implements ``ProgramAgent`` with Claude Code."""
 
     def __init__(self, options: ClaudeCodeOptions) -> None:
-        super().__init__(options, lambda: _Recipe(options, program_for("claude-code", options.version, options.program)))
+        super().__init__(
+            options, lambda: _Recipe(options, program_for("claude-code", options.version, options.program))
+        )
