@@ -65,7 +65,7 @@ def test_factories_need_no_program(name: str, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     factory, options, _ = registered(plugin.agentbench_register_agents)[name]
     agent = factory(options())
-    with pytest.raises(AgentBenchError, match="is not installed|has no command") as refused:
+    with pytest.raises(AgentBenchError, match=r"is not installed|has no command") as refused:
         _ = agent.identity
     assert refused.value.remedy
 
