@@ -43,6 +43,8 @@ _RULES = (
     ("npm token", "npm_", r"npm_[A-Za-z0-9]{36}"),
     ("Anthropic key", "sk-ant-", r"sk-ant-[a-z0-9]{2,8}-[A-Za-z0-9_-]{80,}"),
     ("OpenRouter key", "sk-or-v1-", r"sk-or-v1-[0-9a-f]{64}"),
+    # The key of one attempt for the gateway of agentbench-bridge: it differs in each run, and a replay must not see it.
+    ("AgentBench token", "sk-agentbench-", r"sk-agentbench-[A-Za-z0-9_-]{43}"),
     (
         "AWS secret key",
         "secret",

@@ -246,6 +246,7 @@ def test_a_log_is_cut_between_lines_of_a_secret(tmp_path: Path) -> None:
 
 ANY = "Zt8vQ2mLk4Xw7Rb1Nc5Hy9Jd3Gf6Ps0TuAeIoBqUxZt8vQ2mLk4Xw7Rb1Nc5Hy9Jd3Gf6Ps0TuAeIoBqUx" * 2
 KEYS = {
+    "AgentBench token": ["sk-agentbench-" + ANY[:43]],
     "AWS key": ["AKIA" + "Z7QX" * 4, "ASIA" + "Z7QX" * 4],
     "AWS secret key": [],
     "Azure storage key": ["AccountKey=" + ANY[:86] + "=="],
