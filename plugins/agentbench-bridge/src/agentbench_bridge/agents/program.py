@@ -33,8 +33,6 @@ from agentbench_core import (
 _LOG_BYTES = 32 << 20  # maximum size of a log that is kept as evidence
 _SESSIONS = 20  # maximum number of session logs
 _TAIL = 400  # characters of standard error in a message
-_GRACE_SEC = 10.0
-"""Seconds that the program has to end after its budget is used up."""
 _LOOK_EVERY_SEC = 0.2
 _CLEANUP_SEC = 30.0
 _CANNOT_RUN = (126, 127)
@@ -93,6 +91,9 @@ class ProgramRunner:
             InputError if an option is missing.
     """
 
+    grace_sec = 10.0
+    """Seconds that the program has to end after its budget is used up."""
+
     def __init__(self, options: ProgramOptions, recipe: Callable[[], Recipe]) -> None:
         self._make_recipe = recipe
         _variables(options.env)
@@ -149,7 +150,7 @@ class ProgramRunner:
         redirected = 'home=$1; shift; exec "$@" <"$home/prompt.txt" >"$home/stdout.log" 2>"$home/stderr.log"'
         argv = ["sh", "-c", redirected, "sh", home, *launch.argv]
         env = {**launch.env, **_variables(self._recipe.options.env)}
-        with _ends_with(attempt, Deadline(math.inf, parent=context.deadline)) as deadline:
+        with _ends_with(attempt, self.grace_sec, Deadline(math.inf, parent=context.deadline)) as deadline:
             return program.sandbox.exec(argv, env=env, deadline=deadline)
 
     def _make_home(self, program: ProgramContext, deadline: Deadline) -> str:
@@ -187,7 +188,7 @@ class ProgramRunner:
 
 
 @contextlib.contextmanager
-def _ends_with(attempt: BridgedAttempt, deadline: Deadline) -> Iterator[Deadline]:
+def _ends_with(attempt: BridgedAttempt, grace_sec: float, deadline: Deadline) -> Iterator[Deadline]:
     """A deadline that also ends shortly after the attempt was stopped, by its budget for example."""
     over = threading.Event()
 
@@ -195,7 +196,7 @@ def _ends_with(attempt: BridgedAttempt, deadline: Deadline) -> Iterator[Deadline
         while attempt.stopped is None:
             if over.wait(_LOOK_EVERY_SEC):
                 return
-        if not over.wait(_GRACE_SEC):
+        if not over.wait(grace_sec):
             stopped = attempt.stopped
             deadline.end(stopped if isinstance(stopped, AttemptStop) else Interrupted(stopped.message))
 
