@@ -21,15 +21,19 @@ def check_isolation(agent: Component, sandbox: Component, registry: Registry) ->
     )
 
 
-def check_program_support(agent: Component, sandbox: Component, llm: Component | None, registry: Registry) -> None:
-    """Raise UnavailableError if the sandbox cannot run programs, or the provider cannot forward their requests."""
-    needed = [("sandbox", sandbox, "programs", "cannot run agents that are programs")]
-    if llm is not None:
-        needed.append(("llm", llm, "forwards", "cannot forward requests of the agent's own client"))
-    for kind, component, capability, problem in needed:
-        if capability not in component.capabilities:
-            able = [f"--{kind} {c.name}" for c in registry.all(kind) if capability in c.capabilities]
-            raise UnavailableError(
-                f"agent {agent.name!r} cannot be used with {kind} {component.name!r}, which {problem}",
-                remedy=f"Use {' or '.join(able) or f'a plugin whose {kind} has the capability {capability}'}.",
-            )
+_FOR_PROGRAMS = {
+    "sandbox": ("programs", "cannot run agents that are programs"),
+    "llm": ("forwards", "cannot forward requests of the agent's own client"),
+}
+"""The capability that an agent with ``needs_sandbox`` needs, by kind, and what is impossible without it."""
+
+
+def check_program_support(agent: Component, used: Component, registry: Registry) -> None:
+    """Raise UnavailableError if a sandbox cannot run programs, or a provider cannot forward their requests."""
+    capability, problem = _FOR_PROGRAMS[used.kind]
+    if capability not in used.capabilities:
+        able = [f"--{used.kind} {c.name}" for c in registry.all(used.kind) if capability in c.capabilities]
+        raise UnavailableError(
+            f"agent {agent.name!r} cannot be used with {used.kind} {used.name!r}, which {problem}",
+            remedy=f"Use {' or '.join(able) or f'a plugin whose {used.kind} has the capability {capability}'}.",
+        )

@@ -170,8 +170,9 @@ def make_variant(
             _ask(ready.sandbox, tasks, settings.run.preflight_sec)
     programs: dict[str, Mapping[str, str]] = {}
     for agent in (agent for agent in agents.values() if agent.can(NEEDS_SANDBOX)):
-        with obstacles.gathered():
-            check_program_support(agent.component, ready.sandbox.component, llm.component if llm else None, registry)
+        for component in filter(None, (ready.sandbox, llm)):
+            with obstacles.gathered():
+                check_program_support(agent.component, component.component, registry)
         with obstacles.gathered():
             programs[agent.name] = dict(agent.make().identity)
     obstacles.refuse()
