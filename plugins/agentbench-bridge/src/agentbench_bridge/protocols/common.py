@@ -46,7 +46,7 @@ def map_model(body: dict[str, Any], models: ModelMap, review: Review) -> None:
     if name is None:
         review.refuse(
             f"the model {shown(asked)} is not mapped to a model of the provider: "
-            "add it, or * for all others, with --set agent.models=..."
+            f"add it, or * for all others, with --set agent.models=[{shown(asked)}]"
         )
         return
     for model in (asked, name):
