@@ -94,8 +94,8 @@ class Run:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The evidence of each label."""
-        return {label["name"]: label["evidence"] for label in self.record["labels"]}
+        """The evidence of each label, but for ``weak_verdict``, which every attempt at this task has."""
+        return {label["name"]: label["evidence"] for label in self.record["labels"] if label["name"] != "weak_verdict"}
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -150,6 +150,7 @@ class Bridge:
     def replay(self, run: Run, *more: str, out: str = "again") -> Run:
         """Replay a run."""
         ended = self.command("replay", str(run.path), "--allow-unisolated", "--out", out, *more)
+        assert (self.place / out).exists(), ended.err
         return Run(ended, self.only(out))
 
     def only(self, out: str) -> Path:
