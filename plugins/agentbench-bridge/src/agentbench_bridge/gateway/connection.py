@@ -98,6 +98,8 @@ class Connection(web.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """The answer to a malformed request, and to errors of the gateway: no details, and nothing of the request."""
+        if isinstance(exc, ConnectionError):  # the client has gone, or its answer is incomplete: already noted
+            raise exc
         trace = "".join(traceback.format_exception(exc)) if exc and status >= 500 else type(exc).__name__
         self._refused(f"a request with status {status}: {trace}")
         if request.writer.output_size > 0:
