@@ -50,7 +50,7 @@ def list_(as_json: bool) -> None:
                 p.manifest.version,
                 "yes" if _is_default(p) else "",
                 _mib(p),
-                f"Python {p.manifest.python}" if p.manifest.python else p.manifest.libc.replace("static", ""),
+                _needs(p.manifest),
                 p.manifest.digest.removeprefix("sha256:")[:12],
                 str(p.directory),
             )
@@ -71,6 +71,11 @@ def remove(program: str) -> None:
 def _is_default(program: store.Program) -> bool:
     known = known_programs().get(program.manifest.name)
     return known is not None and known.version == program.manifest.version
+
+
+def _needs(manifest: store.Manifest) -> str:
+    python = f"Python {manifest.python}" if manifest.python else ""
+    return ", ".join(need for need in (manifest.libc.replace("static", ""), python) if need)
 
 
 def _mib(program: store.Program) -> str:

@@ -8,10 +8,21 @@ from pathlib import Path
 _INTERPRETER = 3  # type of the program header that names the dynamic loader
 _MOST_HEADERS = 128
 _LONGEST = 4096
+_LOADERS = {b"ld-musl": "musl", b"ld-linux": "glibc"}
 
 
 def libc_of(path: Path) -> str:
-    """``static``, ``glibc``, ``musl``, or an empty string if the file is not a 64-bit little-endian ELF file."""
+    """``static``, ``glibc``, ``musl``, or an empty string if it is unknown.
+
+    It is unknown for scripts, for damaged files, and for ELF files that are not 64-bit little-endian.
+    """
+    try:
+        return _libc_of(path)
+    except (OSError, ValueError, OverflowError):  # an offset that no file can have
+        return ""
+
+
+def _libc_of(path: Path) -> str:
     with path.open("rb") as file:
         head = file.read(64)
         if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
@@ -27,5 +38,6 @@ def libc_of(path: Path) -> str:
             if kind == _INTERPRETER:
                 start, length = struct.unpack_from("<Q", header, 8)[0], struct.unpack_from("<Q", header, 32)[0]
                 file.seek(start)
-                return "musl" if b"musl" in file.read(min(length, _LONGEST)) else "glibc"
+                loader = file.read(min(length, _LONGEST))
+                return next((libc for mark, libc in _LOADERS.items() if mark in loader), "")
     return "static"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.resources
+import importlib.util
 import json
 import re
 import shutil
@@ -20,15 +20,18 @@ from agentbench_core import UnavailableError
 
 _SECONDS = 1800.0
 _ALGORITHMS = ("sha512", "sha384")
+_MOST_LINES = 8
+_UNIMPORTANT = re.compile(r"npm (notice|warn)|WARNING", re.IGNORECASE)
 _PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux_2_5_x86_64")
 _STARTER = """\
 #!/bin/sh
-# The interpreter of the system, and not that of the project. It ignores PYTHONPATH, and passes nothing on.
-for python in /usr/local/bin/python3 /usr/bin/python3 python3; do
+# Python's standard library and the packages of this program, and no others: without PYTHONPATH, and without what is
+# installed for the project. Processes that it starts do not inherit the path of its packages.
+for python in /usr/local/bin/pythonVERSION /usr/bin/pythonVERSION pythonVERSION; do
     command -v "$python" >/dev/null &&
-        exec "$python" -I -B -c "import sys; sys.path.insert(0, '${0%/bin/*}/lib'); START" "$@"
+        exec "$python" -I -S -B -c 'import sys; sys.path.insert(0, sys.argv.pop(1)); START' "${0%/bin/*}/lib" "$@"
 done
-echo "no python3" >&2
+echo "no pythonVERSION" >&2
 exit 127
 """
 
@@ -41,17 +44,29 @@ def fetch(wanted: Wanted, into: Path) -> tuple[str, str]:
 
 def _fetch_npm(wanted: Wanted, build: Build, into: Path) -> tuple[str, str]:
     package = build.package.replace("{version}", wanted.version)
-    integrity = build.integrity if wanted.is_default else ""
-    if not integrity:
-        integrity = str(json.loads(_run("npm", ["view", package, "dist.integrity", "--json"], package) or '""'))
-    if not integrity:
-        raise UnavailableError(f"the npm registry has no package {package}", remedy="Check the version.")
+    integrity = wanted.integrity or _stated_integrity(package)
     with tempfile.TemporaryDirectory(prefix="agentbench-npm-") as temporary:
-        _run("npm", ["pack", "--ignore-scripts", "--silent", "--pack-destination", temporary, package], package)
-        (archive,) = Path(temporary).glob("*.tgz")
-        check_integrity(archive, integrity, package)
-        unpack(archive, into)
+        _run("npm", ["pack", "--ignore-scripts", "--loglevel=error", "--pack-destination", temporary, package], package)
+        archives = list(Path(temporary).glob("*.tgz"))
+        if len(archives) != 1:
+            raise UnavailableError(f"npm has not downloaded {package}", remedy="Check your npm's settings.")
+        check_integrity(archives[0], integrity, package)
+        unpack(archives[0], into)
     return package, integrity
+
+
+def _stated_integrity(package: str) -> str:
+    """The hash of a package in the registry."""
+    answer = _run("npm", ["view", package, "dist.integrity", "--json"], package)
+    try:
+        integrity = json.loads(answer or '""')
+    except ValueError:
+        integrity = None
+    if not isinstance(integrity, str) or not integrity:
+        raise UnavailableError(
+            f"the npm registry does not have {package}, or not its hash", remedy="Check the version."
+        )
+    return integrity
 
 
 def check_integrity(archive: Path, integrity: str, package: str) -> None:
@@ -70,52 +85,63 @@ def check_integrity(archive: Path, integrity: str, package: str) -> None:
 
 
 def _fetch_wheels(wanted: Wanted, build: Build, into: Path) -> tuple[str, str]:
-    pinned = importlib.resources.files(__package__).joinpath(build.requirements).read_text(encoding="utf-8")
     if not wanted.is_default:
-        raise UnavailableError(f"only the default version of {wanted.name} can be installed")
+        raise UnavailableError(
+            f"only version {wanted.known.version} of {wanted.name} can be installed, whose packages are pinned",
+            remedy="For others, unpack the program yourself, and pass its directory: --set agent.program=DIR",
+        )
     with tempfile.TemporaryDirectory(prefix="agentbench-pip-") as temporary:
         requirements = Path(temporary, "requirements.txt")
-        requirements.write_text(pinned, encoding="utf-8")
+        requirements.write_text(build.requirements, encoding="utf-8")
         platforms = [word for tag in _PLATFORMS for word in ("--platform", tag)]
-        words = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]
+        words = ["install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]
         words += ["--only-binary", ":all:", "--no-compile", "--require-hashes", "--requirement", str(requirements)]
         words += ["--target", str(into / "lib"), "--python-version", build.python, "--implementation", "cp", *platforms]
-        _run(sys.executable, words, wanted.shown)
+        _run("pip", words, wanted.shown)
     starter = into / build.entry
     starter.parent.mkdir()
-    starter.write_text(_STARTER.replace("START", build.start), encoding="utf-8")
+    starter.write_text(_STARTER.replace("VERSION", build.python).replace("START", build.start), encoding="utf-8")
     for path in (into, *into.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path == starter else 0o644)
-    integrity = f"sha256-{base64.b64encode(hashlib.sha256(pinned.encode()).digest()).decode()}"
-    return f"{wanted.name}=={wanted.version} and its dependencies, from the Python package index", integrity
+    return f"{wanted.name}=={wanted.version} and its dependencies, from the Python package index", wanted.integrity
 
 
-def _run(program: str, words: Sequence[str], package: str) -> str:
+def _client(name: str, package: str) -> Sequence[str]:
+    """The command of the user's npm or pip."""
+    if name == "pip" and importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip"]
+    if path := shutil.which(name):
+        return [path]
+    raise UnavailableError(
+        f"{name} was not found, which downloads {package}",
+        remedy="Install it, or unpack the program yourself, and pass its directory: --set agent.program=DIR",
+    )
+
+
+def _run(name: str, words: Sequence[str], package: str) -> str:
     """The output of a package client, in an empty directory, so that it reads no configuration of a project."""
-    path = shutil.which(program)
-    if path is None:
-        raise UnavailableError(
-            f"{program} was not found, which downloads {package}",
-            remedy="Install it, or unpack the program yourself and pass its directory: --set agent.program=DIR",
-        )
+    client = _client(name, package)
     with tempfile.TemporaryDirectory(prefix="agentbench-empty-") as empty:
+        # npm would otherwise search the directories above for a project, and those may be anyone's, as in /tmp
+        prefix = ["--prefix", empty] if name == "npm" else []
         try:
             done = subprocess.run(
-                [path, *words],
+                [*client, *words, *prefix],
                 cwd=empty,
                 capture_output=True,
                 check=False,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 timeout=_SECONDS,
                 stdin=subprocess.DEVNULL,
             )
         except subprocess.TimeoutExpired:
-            raise UnavailableError(f"{program} did not download {package} within {_SECONDS:g} s") from None
+            raise UnavailableError(f"{name} did not download {package} within {_SECONDS:g} s") from None
     if done.returncode != 0:
-        lines = [line for line in done.stderr.strip().splitlines() if not re.match(r"npm (notice|warn)|WARNING", line)]
+        lines = [line for line in done.stderr.strip().splitlines() if not _UNIMPORTANT.match(line)]
         raise UnavailableError(
-            f"{Path(program).name} cannot download {package}:\n" + "\n".join(lines[:8]),
+            f"{name} cannot download {package}:\n" + "\n".join(lines[:_MOST_LINES]),
             remedy="Check the version and your registry's settings.",
         )
     return done.stdout

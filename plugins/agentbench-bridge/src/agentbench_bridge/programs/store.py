@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import shutil
-import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,11 +16,14 @@ import attrs
 import platformdirs
 
 from agentbench_bridge.programs.elf import libc_of
-from agentbench_bridge.programs.versions import Wanted, parse
+from agentbench_bridge.programs.files import digest, files_of
+from agentbench_bridge.programs.versions import Wanted, known_programs, parse
 from agentbench_core import InputError, SandboxError, UnavailableError, dump, load
 
-_MOST_FILES = 200_000
-_CHUNK = 1 << 20
+_MANIFEST = "program.json"
+_NEW, _OLD = ".new-", ".old-"
+"""Directories that are being installed and removed."""
+_LOADERS = {"glibc": "ld-linux", "musl": "ld-musl"}
 _OWN = "program"
 """The directory name of a program that is a directory of the user."""
 
@@ -63,28 +64,38 @@ class Program:
     @property
     def probe(self) -> str:
         """A shell command whose output :meth:`check_fits` reads."""
-        return (
-            "ls -d /lib/ld-musl-* /lib64/ld-linux-* /lib/ld-linux-* 2>/dev/null; "
-            "for python in /usr/local/bin/python3 /usr/bin/python3 python3; do "
-            "command -v $python >/dev/null && $python -I -c "
-            '\'import sys; print("python", "%d.%d" % sys.version_info[:2])\' && break; done; true'
-        )
+        probe = "ls -d /lib/ld-musl-* /lib64/ld-linux-* /lib/ld-linux-* 2>/dev/null; "
+        if python := self.manifest.python:
+            paths = " ".join(f"{directory}python{python}" for directory in ("/usr/local/bin/", "/usr/bin/", ""))
+            probe += f"for python in {paths}; do command -v $python >/dev/null && echo python {python} && break; done; "
+        return f"{probe}true"
 
     def check_fits(self, probed: str) -> None:
         """Raise SandboxError if the program cannot run in a sandbox with this output of :attr:`probe`."""
-        name = f"{self.manifest.name} {self.manifest.version}".strip()
-        markers = {"glibc": "ld-linux", "musl": "ld-musl"}
-        marker = markers.get(self.manifest.libc)
+        manifest = self.manifest
+        name = f"{manifest.name} {manifest.version}".strip()
+        marker = _LOADERS.get(manifest.libc)
         if marker and marker not in probed:
-            other = "musl" if self.manifest.libc == "glibc" else "glibc"
-            suffix = "-musl" if other == "musl" else ""
             raise SandboxError(
-                f"{name} needs {self.manifest.libc}, which this task's image does not have",
-                remedy=f"Install the build for {other}, if there is one: agentbench agents install "
-                f"{self.manifest.name}@{self.manifest.version.removesuffix('-musl')}{suffix}",
+                f"{name} needs {manifest.libc}, which this task's image does not have",
+                remedy=self._other_build("musl" if manifest.libc == "glibc" else "glibc"),
             )
-        if self.manifest.python and f"python {self.manifest.python}\n" not in probed:
-            raise SandboxError(f"{name} needs Python {self.manifest.python} in the task's image")
+        if manifest.python and f"python {manifest.python}\n" not in probed:
+            raise SandboxError(
+                f"{name} needs Python {manifest.python}, which this task's image does not have",
+                remedy=f"Use an image with python{manifest.python} in /usr/local/bin, /usr/bin or PATH.",
+            )
+
+    def _other_build(self, libc: str) -> str:
+        """How to get a build for another C library."""
+        manifest = self.manifest
+        if not manifest.version:
+            return f"Pass the directory of a build for {libc} as agent.program, or use an image with {manifest.libc}."
+        known = known_programs().get(manifest.name)
+        if not known or not any(key.endswith("-musl") == (libc == "musl") for key in known.builds):
+            return f"It has no build for {libc}. Use an image with {manifest.libc}."
+        version = manifest.version.removesuffix("-musl") + ("-musl" if libc == "musl" else "")
+        return f"Run: agentbench agents install {manifest.name}@{version}\nand use it: --set agent.version={version}"
 
 
 def root() -> Path:
@@ -95,7 +106,7 @@ def root() -> Path:
 def installed() -> Sequence[Program]:
     """All installed programs, by name and version. Damaged entries are left out."""
     programs = []
-    for path in sorted(root().glob("*/program.json")):
+    for path in sorted(root().glob(f"[!.]*/{_MANIFEST}")):
         with contextlib.suppress(InputError, OSError, ValueError):
             programs.append(_read(path.parent))
     return programs
@@ -115,17 +126,18 @@ def find(wanted: Wanted) -> Program:
     """An installed program whose files are unchanged. It is in use until this process ends."""
     directory = root() / wanted.key
     remedy = f"Run: agentbench agents install {wanted.shown}"
+    _hold(directory)
     try:
         program = _read(directory)
+        unchanged = digest(program.directory) == program.manifest.digest
     except FileNotFoundError:
         raise UnavailableError(f"{wanted.shown} is not installed", remedy=remedy) from None
     except (InputError, OSError, ValueError) as error:
         raise UnavailableError(f"{directory} is damaged: {error}", remedy=remedy) from None
-    _hold(directory)
-    if _digest_once(program.directory) != program.manifest.digest:
+    if not unchanged:
         raise UnavailableError(
             f"the files of {wanted.shown} in {program.directory} have been changed since it was installed",
-            remedy=f"Run: agentbench agents remove {wanted.shown} && agentbench agents install {wanted.shown}",
+            remedy=remedy,
         )
     return program
 
@@ -133,138 +145,161 @@ def find(wanted: Wanted) -> Program:
 def from_directory(text: str, name: str = "") -> Program:
     """A directory of the user as a program, identified by its digest.
 
-    ``name``: the program whose executable file it must contain; empty for any program. Raises InputError.
+    ``name``: the program whose executable file it must contain, such as ``codex``; empty for any program. Of several
+    executable files with this name, the one with the shortest path is used. Raises InputError.
     """
-    directory = Path(text).expanduser().absolute()
-    if not directory.is_dir():
+    given = Path(os.path.expanduser(text))  # noqa: PTH111 - this one does not fail for unknown users
+    if not given.is_dir():
         raise InputError(f"agent.program: {text!r} is not a directory")
-    entry = ""
-    if name:
-        file = {"claude-code": "claude"}.get(name, name)
-        entries = sorted(path.relative_to(directory).as_posix() for path in directory.rglob(file) if path.is_file())
-        if not entries:
-            raise InputError(f"agent.program: {text!r} contains no file {file!r}")
-        entry = min(entries, key=lambda path: (path.count("/"), path))
-    libc = libc_of(directory / entry) if entry else ""
+    directory = given.resolve()
+    entry = _entry(directory, text, name) if name else ""
     manifest = Manifest(
         name=name or _OWN,
         version="",
         source=str(directory),
         integrity="",
-        digest=_digest_once(directory),
+        digest=digest(directory),
         entry=entry,
-        libc=libc,
+        libc=libc_of(directory / entry) if entry else "",
     )
     return Program(manifest=manifest, directory=directory, directory_name=_OWN)
+
+
+def _entry(directory: Path, text: str, name: str) -> str:
+    """The relative path of the executable file of a program in a directory of the user."""
+    known = known_programs().get(name)
+    file = next(iter(known.builds.values())).entry.rpartition("/")[2] if known else name
+    named = [path for path in files_of(directory) if path.rpartition("/")[2] == file]
+    for path in sorted(named, key=lambda path: (path.count("/"), path)):
+        if _is_executable(directory / path, directory):
+            return path
+    raise InputError(
+        f"agent.program: {text!r} contains no executable file {file!r}"
+        + (f"; not executable, or a link that leaves it: {', '.join(named[:3])}" if named else ""),
+        remedy=f"Pass the directory of an unpacked package of {name}.",
+    )
+
+
+def _is_executable(path: Path, directory: Path) -> bool:
+    """Whether this is an executable file, also where only the directory is mounted, and at another path."""
+    if path.is_symlink() and path.readlink().is_absolute():
+        return False
+    try:
+        target = path.resolve(strict=True)
+    except (OSError, RuntimeError):  # a link to nothing, or to itself
+        return False
+    return target.is_relative_to(directory) and target.is_file() and bool(target.stat().st_mode & 0o111)
 
 
 def add(wanted: Wanted, fill: Callable[[Path], tuple[str, str]]) -> Program:
     """Install a program: ``fill`` writes its files into a directory, and returns source and integrity.
 
-    The directory appears with its final name only if everything has succeeded.
+    The directory appears with its final name only if everything has succeeded. Does nothing if the program is
+    installed and unchanged. Raises UnavailableError, and InputError if it has been changed and is in use.
     """
-    root().mkdir(parents=True, exist_ok=True)
-    with _lock(root() / ".lock", fcntl.LOCK_EX), tempfile.TemporaryDirectory(prefix=".new-", dir=root()) as temporary:
-        new = Path(temporary)
-        new.chmod(0o755)
-        files = new / "files"
-        files.mkdir(mode=0o755)
-        source, integrity = fill(files)
-        entry = wanted.build.entry
-        if not (files / entry).is_file():
-            raise UnavailableError(f"the package {source} of {wanted.shown} contains no file {entry!r}")
-        manifest = Manifest(
-            name=wanted.name,
-            version=wanted.version + ("-musl" if wanted.libc else ""),
-            source=source,
-            integrity=integrity,
-            digest=digest(files),
-            entry=entry,
-            libc="" if wanted.build.python else libc_of(files / entry),
-            python=wanted.build.python,
-        )
-        (new / "program.json").write_text(json.dumps(dump(manifest), indent=2) + "\n", encoding="utf-8")
-        target = root() / wanted.key
-        _discard(target)
-        (root() / f".{wanted.key}.use").touch()
-        new.rename(target)
-        new.mkdir()  # for the context manager
+    target = root() / wanted.key
+    with _installing():
+        if _is_current(target, wanted):
+            return _read(target)
+        new = Path(tempfile.mkdtemp(prefix=_NEW, dir=root()))
+        try:
+            new.chmod(0o755)
+            manifest = _fill(new / "files", wanted, fill)
+            (new / _MANIFEST).write_text(json.dumps(dump(manifest), indent=2) + "\n", encoding="utf-8")
+            if target.exists():
+                _discard(target, wanted)
+            new.rename(target)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
     return _read(target)
+
+
+def _fill(files: Path, wanted: Wanted, fill: Callable[[Path], tuple[str, str]]) -> Manifest:
+    files.mkdir()
+    files.chmod(0o755)
+    source, integrity = fill(files)
+    build = wanted.build
+    entry = files / build.entry
+    if not entry.is_file():
+        raise UnavailableError(f"the package {source} of {wanted.shown} contains no file {build.entry!r}")
+    entry.chmod(0o755)
+    return Manifest(
+        name=wanted.name,
+        version=wanted.version + ("-musl" if wanted.libc else ""),
+        source=source,
+        integrity=integrity,
+        digest=digest(files),
+        entry=build.entry,
+        libc="glibc" if build.python else libc_of(entry),  # the wheels are for glibc
+        python=build.python,
+    )
+
+
+def _is_current(target: Path, wanted: Wanted) -> bool:
+    """Whether the program is installed, from the package that is pinned now, and unchanged."""
+    try:
+        manifest = _read(target).manifest
+        return wanted.integrity in ("", manifest.integrity) and digest(target / "files") == manifest.digest
+    except (InputError, OSError, ValueError):
+        return False
 
 
 def remove(wanted: Wanted) -> None:
     """Remove an installed program. Raises InputError if it is not installed or in use."""
     target = root() / wanted.key
-    if not target.is_dir():
-        listed = ", ".join(f"{p.manifest.name}@{p.manifest.version}" for p in installed()) or "none"
-        raise InputError(f"{wanted.shown} is not installed", remedy=f"Installed: {listed}.")
-    with _lock(root() / ".lock", fcntl.LOCK_EX):
-        try:
-            with _lock(root() / f".{wanted.key}.use", fcntl.LOCK_EX | fcntl.LOCK_NB):
-                _discard(target)
-        except BlockingIOError:
-            raise InputError(f"{wanted.shown} is in use by a run", remedy="Try again after the run.") from None
+    with _installing():
+        if not target.is_dir():
+            listed = ", ".join(f"{p.manifest.name}@{p.manifest.version}" for p in installed()) or "none"
+            raise InputError(f"{wanted.shown} is not installed", remedy=f"Installed: {listed}.")
+        _discard(target, wanted)
 
 
-def digest(directory: Path) -> str:
-    """SHA-256 over the paths, kinds, executable bits and contents of all files. Raises InputError for other kinds."""
-    total = hashlib.sha256()
-    paths = sorted(directory.rglob("*"))
-    if len(paths) > _MOST_FILES:
-        raise InputError(f"{directory} contains more than {_MOST_FILES} files")
-    for path in paths:
-        mode = path.lstat().st_mode
-        name = path.relative_to(directory).as_posix()
-        if stat.S_ISLNK(mode):
-            content = f"link {path.readlink()}"
-        elif stat.S_ISDIR(mode):
-            continue
-        elif stat.S_ISREG(mode):
-            with path.open("rb") as file:
-                content = f"file {int(bool(mode & 0o100))} {hashlib.file_digest(file, 'sha256').hexdigest()}"
-        else:
-            raise InputError(f"{path} is neither a file nor a directory nor a link")
-        total.update(f"{len(name.encode())} {name} {content}\n".encode("utf-8", "surrogateescape"))
-    return f"sha256:{total.hexdigest()}"
-
-
-_digests: dict[Path, str] = {}
 _held: dict[Path, IO[bytes]] = {}
 
 
-def _digest_once(directory: Path) -> str:
-    """The digest, computed once in this process: hashing takes about a second for 300 MB."""
-    if directory not in _digests:
-        _digests[directory] = digest(directory)
-    return _digests[directory]
-
-
 def _hold(directory: Path) -> None:
-    """Mark a program as in use until this process ends."""
-    if directory not in _held:
-        file = (directory.parent / f".{directory.name}.use").open("ab")
-        with contextlib.suppress(BlockingIOError):  # it is being removed: the digest will show it
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        _held[directory] = file
+    """Mark a program as in use until this process ends. Waits while it is being removed."""
+    manifest = directory / _MANIFEST
+    with contextlib.suppress(OSError):  # not installed, or a file system without locks
+        while directory not in _held:
+            with contextlib.ExitStack() as stack:
+                file = stack.enter_context(manifest.open("rb"))
+                fcntl.flock(file, fcntl.LOCK_SH)
+                if os.path.samestat(os.fstat(file.fileno()), manifest.stat()):  # not replaced while waiting
+                    _held[directory] = file
+                    stack.pop_all()
 
 
 @contextlib.contextmanager
-def _lock(path: Path, how: int) -> Iterator[None]:
-    with path.open("ab") as file:
-        fcntl.flock(file, how)
-        yield
+def _installing() -> Iterator[None]:
+    """Only one process at a time changes installed programs. What interrupted ones have left is removed."""
+    try:
+        root().mkdir(parents=True, exist_ok=True)
+        with (root() / ".lock").open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            for prefix in (_NEW, _OLD):
+                for left in root().glob(f"{prefix}*"):
+                    shutil.rmtree(left, ignore_errors=True)
+            yield
+    except OSError as error:
+        raise UnavailableError(f"cannot change the installed programs in {root()}: {error}") from None
 
 
-def _discard(directory: Path) -> None:
-    """Remove a directory, which disappears under its name in one step."""
-    if directory.exists():
-        gone = directory.with_name(f".gone-{os.getpid()}-{directory.name}")
-        directory.rename(gone)
-        shutil.rmtree(gone)
-        _digests.pop(directory / "files", None)
+def _discard(directory: Path, wanted: Wanted) -> None:
+    """Remove a directory, which disappears under its name in one step. Raises InputError if it is in use."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(FileNotFoundError):  # damaged
+            file = stack.enter_context((directory / _MANIFEST).open("r+b"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"{wanted.shown} is in use by a run", remedy="Try again after the run.") from None
+        old = Path(tempfile.mkdtemp(prefix=_OLD, dir=root()))
+        directory.rename(old)
+        shutil.rmtree(old)
 
 
 def _read(directory: Path) -> Program:
-    path = directory / "program.json"
+    path = directory / _MANIFEST
     manifest = load(json.loads(path.read_bytes()), Manifest, where=str(path))
     return Program(manifest=manifest, directory=directory / "files", directory_name=directory.name)

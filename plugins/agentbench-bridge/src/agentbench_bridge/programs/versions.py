@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import functools
+import hashlib
 import importlib.resources
 import platform
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from importlib.resources.abc import Traversable
 
 import attrs
 
 from agentbench_core import InputError, UnavailableError, did_you_mean, load
 
 _PROCESSORS = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
-_VERSION = re.compile(r"[0-9][0-9A-Za-z.+-]{0,63}")
+_VERSION = re.compile(r"[0-9][0-9A-Za-z.-]{0,63}")
 
 
 @attrs.frozen(kw_only=True)
@@ -23,7 +26,7 @@ class Build:
 
     package: str = ""  #: npm package with `{version}`
     integrity: str = ""  #: of the default version, as in the registry; empty: not pinned
-    requirements: str = ""  #: file with pinned wheels
+    requirements: str = ""  #: pinned wheels, as pip's requirements; in the file: name of a file with these
     python: str = ""  #: version of Python that the wheels are for
     start: str = ""  #: Python code that starts the program
     entry: str  #: path of the executable file
@@ -37,11 +40,25 @@ class Known:
     builds: Mapping[str, Build]  #: by system, processor and C library, such as `linux-x64-musl`
 
 
+_DIRECTORY = importlib.resources.files(__package__)
+
+
 @functools.cache
-def known_programs() -> Mapping[str, Known]:
-    """All programs that can be installed, by name."""
-    text = importlib.resources.files(__package__).joinpath("versions.toml").read_text(encoding="utf-8")
-    return {name: load(value, Known, where=f"versions.toml: {name}") for name, value in tomllib.loads(text).items()}
+def known_programs(directory: Traversable = _DIRECTORY) -> Mapping[str, Known]:
+    """All programs that can be installed, by name. ``directory``: where ``versions.toml`` is."""
+    text = directory.joinpath("versions.toml").read_text(encoding="utf-8")
+    programs = {}
+    for name, value in tomllib.loads(text).items():
+        known = load(value, Known, where=f"versions.toml: {name}")
+        builds = {key: _with_requirements(build, directory) for key, build in known.builds.items()}
+        programs[name] = attrs.evolve(known, builds=builds)
+    return programs
+
+
+def _with_requirements(build: Build, directory: Traversable) -> Build:
+    if not build.requirements:
+        return build
+    return attrs.evolve(build, requirements=directory.joinpath(build.requirements).read_text(encoding="utf-8"))
 
 
 @attrs.frozen(kw_only=True)
@@ -51,6 +68,7 @@ class Wanted:
     name: str
     version: str
     libc: str  #: `musl`, or empty
+    known: Known
 
     @property
     def key(self) -> str:
@@ -65,7 +83,7 @@ class Wanted:
     @property
     def build(self) -> Build:
         """The build for this machine. Raises UnavailableError if there is none."""
-        builds = known_programs()[self.name].builds
+        builds = self.known.builds
         processor = _PROCESSORS.get(platform.machine().lower(), platform.machine())
         key = f"linux-{processor}{'-musl' if self.libc else ''}"
         if key not in builds:
@@ -75,20 +93,27 @@ class Wanted:
     @property
     def is_default(self) -> bool:
         """Whether this is the default version."""
-        return self.version == known_programs()[self.name].version
+        return self.version == self.known.version
+
+    @property
+    def integrity(self) -> str:
+        """The pinned hash of its package, or of its requirements. Empty: not pinned."""
+        if requirements := self.build.requirements:
+            return f"sha256-{base64.b64encode(hashlib.sha256(requirements.encode()).digest()).decode()}"
+        return self.build.integrity if self.is_default else ""
 
 
-def parse(text: str) -> Wanted:
-    """``NAME``, ``NAME@VERSION`` or ``NAME@VERSION-musl``. Raises InputError."""
+def parse(text: str, programs: Mapping[str, Known] | None = None) -> Wanted:
+    """``NAME``, ``NAME@VERSION`` or ``NAME@VERSION-musl``, of the known programs or of others. Raises InputError."""
     name, _, version = text.partition("@")
-    known = known_programs()
+    known = known_programs() if programs is None else programs
     if name not in known:
         raise InputError(f"no program {name!r}{did_you_mean(name, known)}", remedy=f"Available: {', '.join(known)}.")
     libc = "musl" if version.endswith("-musl") else ""
     version = version.removesuffix("-musl") or known[name].version
     if not _VERSION.fullmatch(version):
         raise InputError(f"invalid version {version!r} of {name}", remedy=f"For example: {name}@{known[name].version}")
-    return Wanted(name=name, version=version, libc=libc)
+    return Wanted(name=name, version=version, libc=libc, known=known[name])
 
 
 def names() -> Sequence[str]:
