@@ -105,6 +105,8 @@ class AgentPhase:
         """Run the agent until it ends or is stopped. Afterwards, none of its processes is left in the sandbox."""
         agent: Agent = self._plan.agent.make()
         is_program = self._plan.agent.can(NEEDS_SANDBOX)
+        if is_program:
+            self._check_identity(cast(ProgramAgent, agent))
         meter = self._meter()
         with contextlib.ExitStack() as stack:
             toolbox = stack.enter_context(
@@ -134,6 +136,15 @@ class AgentPhase:
             prompt_version=self._prompt_version(ended),
             labels=(*toolbox.limits_hit.labels("agent"), *self._labels.values()),
         )
+
+    def _check_identity(self, agent: ProgramAgent) -> None:
+        """Raise SandboxError if the program is no longer the one that the run was started with."""
+        name = self._plan.agent.name
+        if dict(agent.identity) != dict(self._plan.variant.programs[name]):
+            raise SandboxError(
+                f"the program of agent {name!r} has been changed since the run began",
+                remedy="Start a new run; results of different programs are not comparable.",
+            )
 
     def _meter(self) -> Meter | None:
         if self._model is None or not self._plan.agent.can("needs_llm"):

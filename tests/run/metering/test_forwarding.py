@@ -55,6 +55,7 @@ FORWARDING = '''
     class ProgramOptions:
         digest: str = option("d1", help="of the program")
         calls: int = option(1, help="model calls")
+        changes: bool = option(False, help="change the program afterwards")
         label: str = option("odd_request", help="label")
 
     class Program:
@@ -67,7 +68,8 @@ FORWARDING = '''
             return {"thing-1": pathlib.Path("program").absolute()}
         @property
         def identity(self):
-            return {"digest": self.options.digest}
+            changed = pathlib.Path("changed")
+            return {"digest": changed.read_text() if changed.exists() else self.options.digest}
         def solve(self, context):
             program = context.program
             text = Request(messages=(Message(role="user", content=f"Today is {pathlib.Path('day').read_text()}"),))
@@ -79,6 +81,8 @@ FORWARDING = '''
                 result = program.sandbox.exec(command, deadline=context.deadline)
                 finish(ToolResult.success(exit_code=result.exit_code))
                 finish(ToolResult.failure("late", "ignored"))
+            if self.options.changes:
+                pathlib.Path("changed").write_text("d2")
             program.save("session.jsonl", repr(exchange.seen).encode())
             program.label(self.options.label, "a reason")
             path = program.sandbox.programs["thing-1"]
@@ -210,6 +214,16 @@ def test_the_program_is_part_of_the_variant(agentbench: Any) -> None:
     one, two = (json.loads((only_run(f"run{number}") / "run.json").read_text()) for number in (1, 2))
     assert one["programs"] == {"thing": {"digest": "d1"}}
     assert one["variant_digest"] != two["variant_digest"]
+
+
+def test_a_program_that_has_been_changed_during_the_run(agentbench: Any) -> None:
+    """N04: attempts with another program would be compared as if they were of the same one: they are not scored."""
+    agentbench(*RUN, "--llm", "pipe", "--set", "agent.changes=true", "--repeats", "2", "--workers", "1")
+    first, second = lines(only_run() / "attempts.jsonl")
+    assert (first["outcome"], second["outcome"]) == ("completed", "sandbox_error")
+    messages = [event["message"] for event in events(only_run()) if event["type"] == "infrastructure_error"]
+    assert ["the program of agent 'thing' has been changed since the run began" in one for one in messages] == [True]
+    assert second["usage"]["llm_calls"] == 0
 
 
 def test_an_agent_cannot_add_the_labels_of_the_harness(agentbench: Any) -> None:
