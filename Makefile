@@ -57,7 +57,7 @@ check: lint
 
 .PHONY: quick
 quick: $(READY)
-	@$(BIN)/pytest -q -n 2 -m "not docker and not index and not npm and not browser and not mounts" $(QUICK)
+	@$(BIN)/pytest -q -n 2 -m "not docker and not index and not npm and not npm_registry and not browser and not mounts" $(QUICK)
 
 lint: $(READY)
 	@$(BIN)/ruff check

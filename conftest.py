@@ -98,9 +98,14 @@ def _index() -> str:
 
 
 def _npm() -> str:
+    """The reason why no npm is available, or an empty string."""
+    return "" if shutil.which("npm") else "no npm command"
+
+
+def _npm_registry() -> str:
     """The reason why no npm registry is available, or an empty string."""
-    if shutil.which("npm") is None:
-        return "no npm command"
+    if problem := _npm():
+        return problem
     try:
         result = subprocess.run(["npm", "view", "opencode-ai", "name"], capture_output=True, text=True, timeout=60)
     except subprocess.TimeoutExpired:
@@ -114,6 +119,7 @@ _NEEDS: dict[str, Callable[[], str]] = {
     "mounts": _mounts,
     "index": _index,
     "npm": _npm,
+    "npm_registry": _npm_registry,
 }
 
 

@@ -6,6 +6,8 @@ import queue
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, cast
 
 import httpx
@@ -28,6 +30,8 @@ from agentbench_core import (
     ToolResult,
     Warning_,
 )
+
+pytest_plugins = ["agentbench_testing.fixtures"]
 
 Play = Callable[[NativeExchange], Completion]
 LONG = 30.0
@@ -165,6 +169,56 @@ def received(connection: socket.socket) -> bytes:
         while part := connection.recv(65536):
             data += part
     return data
+
+
+class Site:
+    """An HTTP server on loopback whose pages a test can add to."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, bytes] = {}
+        self.asked: list[str] = []
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                site.asked.append(self.path)
+                body = site.pages.get(self.path)
+                self.send_response(404 if body is None else 200)
+                self.send_header("content-type", "text/html" if self.path.endswith("/") else "application/json")
+                self.send_header("content-length", str(len(body or b"")))
+                self.end_headers()
+                self.wfile.write(body or b"")
+
+            def log_request(self, code: Any = "", size: Any = "") -> None:
+                pass
+
+            def log_error(self, *args: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A package registry, for example."""
+    site = Site()
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def programs_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of installed programs of this test, in this process and in commands."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache/agentbench/programs"
 
 
 @pytest.fixture
