@@ -84,17 +84,10 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     (cache / "programs").symlink_to(_INSTALLED)  # their packages are large
     with LoopbackServer(completing(answer_to), models=("mechanic",), require_key=KEY) as server:
         bench = Bench(server, directory)
-        with ThreadPoolExecutor() as pool:
-            for done in pool.map(lambda name: _install(bench, name), AGENTS):
+        with ThreadPoolExecutor() as pool:  # nothing is downloaded for those that are installed and unchanged
+            for done in pool.map(lambda name: bench.run("agents", "install", name), AGENTS):
                 assert done.code == 0, done.out + done.err
         yield bench
-
-
-def _install(bench: Bench, name: str) -> Ended:
-    listed = json.loads(bench.run("agents", "list", "--json").out)["programs"]
-    if any(program["name"] == name and program["default"] for program in listed):
-        return Ended(0, "", "")
-    return bench.run("agents", "install", name)
 
 
 def records(run: Path) -> list[dict[str, Any]]:

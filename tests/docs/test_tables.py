@@ -87,6 +87,7 @@ ROWS = {
     *(f"C{number:02}" for number in range(1, 33)),
     *("D", *(f"I{number:02}" for number in (*range(1, 8), *range(9, 13), 16))),
     *(f"F{number:02}" for number in range(1, 36)),
+    *(f"N{number:02}" for number in range(1, 7)),
 }
 """Rows of the threat model that `docs/security.md` must have."""
 
