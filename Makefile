@@ -80,6 +80,7 @@ bench: $(READY)
 	@$(BIN)/python benchmarks/llm_calls.py
 	@$(BIN)/python benchmarks/bridge_gateway.py
 	@$(BIN)/python benchmarks/docker_calls.py
+	@$(BIN)/python benchmarks/bridge_start.py
 
 SUITES := custom-dev custom-heldout custom-setup
 TIMES := 3
