@@ -138,7 +138,7 @@ def changed(patch: str) -> set[str]:
 
 
 def test_the_token_of_an_attempt_is_redacted(bridge: Bridge) -> None:
-    """A program may print its variables, and show them to its model: a replay, with another token, is the same."""
+    """E14: A program may print its variables, and show them to its model: a replay, with another token, is the same."""
     run = bridge.run(
         "print(ask('my key is ' + os.environ['OPENAI_API_KEY'])); print(os.environ['OPENAI_API_KEY']); fix()"
     )

@@ -75,7 +75,7 @@ def test_a_broken_stream(bridge: Bridge, name: str) -> None:
 
 
 def test_a_rejected_key_stops_the_run(bridge: Bridge, make_task: Any) -> None:
-    """The other attempts are not begun, the program does not learn of it, and the key is nowhere."""
+    """E11: The other attempts are not begun, the program does not learn of it, and the key is nowhere."""
     make_task("two")
     bridge.server.responder = failing_from(in_turn(answer("hello")), 1, error(401, f"incorrect key: {KEY}"))
     ended = bridge.command(
@@ -96,7 +96,7 @@ def test_a_rejected_key_stops_the_run(bridge: Bridge, make_task: Any) -> None:
 @pytest.mark.parametrize("script", [ONCE, STREAMED], ids=["document", "stream"])
 @pytest.mark.parametrize("status", [200, 400, 500])
 def test_an_answer_with_the_key_is_cut(bridge: Bridge, script: str, status: int) -> None:
-    """The program never gets it, and no file contains it."""
+    """E11: The program never gets it, and no file contains it."""
     echo = echoing(status)
     bridge.server.responder = lambda request, seen: replace(echo(request, seen), delta=500)  # in one event
     run = bridge.run(f"try:\n    {script}\nexcept Exception as error:\n    print(error); fix()", *FEW)

@@ -46,7 +46,7 @@ with open("app.txt", "w") as file:
 
 
 def test_the_limit_of_a_run_that_is_killed_again_and_again(bridge: Bridge, tmp_path: Path) -> None:
-    """The server never bills more than the limit, whenever the harness dies, and the run can be completed at last."""
+    """E12: The server never bills more than the limit, whenever the harness dies; the run can be completed."""
     bridge.server.responder = after(0.02, answer("hello"))
     program = tmp_path / "program"
     program.mkdir()

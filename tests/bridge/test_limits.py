@@ -34,7 +34,7 @@ LIMITS = {
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_limit_of_the_attempt(bridge: Bridge, name: str) -> None:
-    """Nothing is sent after it, the reason is in the body of the refusal, and the change is scored."""
+    """E12: Nothing is sent after it, the reason is in the body of the refusal, and the change is scored."""
     flags, outcome, word = LIMITS[name]
     bridge.server.responder = in_turn(answer(tool_calls=[call("bash", {"command": "ls"})]))
     run = bridge.run(UNTIL_REFUSED, *flags)
@@ -55,7 +55,7 @@ def test_a_limit_of_the_attempt(bridge: Bridge, name: str) -> None:
 
 
 def test_the_limit_of_the_run(bridge: Bridge, make_task: Any) -> None:
-    """The run stops, is never more expensive, and can be resumed with a higher limit."""
+    """E12: The run stops, is never more expensive, and can be resumed with a higher limit."""
     for name in ("two", "three"):
         make_task(name)
     limit = 0.4
@@ -96,7 +96,7 @@ def test_the_refusal_in_the_other_protocols(bridge: Bridge, path: str) -> None:
 
 
 def test_a_program_that_ignores_the_end_is_killed(bridge: Bridge, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a grace period, with its children; what it wrote before is scored."""
+    """E12: After a grace period, with its children; what it wrote before is scored."""
     assert ProgramRunner.grace_sec == 10
     monkeypatch.setattr(ProgramRunner, "grace_sec", 0.3)
     run = bridge.run(

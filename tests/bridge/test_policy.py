@@ -24,7 +24,7 @@ DEMANDS = {
 
 @pytest.mark.parametrize("protocol", DEMANDS)
 def test_a_demanded_tool_of_the_provider(bridge: Bridge, protocol: str) -> None:
-    """Status 400 with the reason, an event, a label, and the attempt goes on."""
+    """E10: Status 400 with the reason, an event, a label, and the attempt goes on."""
     path, fields = DEMANDS[protocol]
     run = bridge.run(f"print(*ask(path={path!r}, **json.loads({fields!r}))); print(ask()[0]); fix()")
     assert run.outcome == ("completed", True), run.ended.err
@@ -39,7 +39,7 @@ def test_a_demanded_tool_of_the_provider(bridge: Bridge, protocol: str) -> None:
 
 
 def test_an_offered_tool_of_the_provider(bridge: Bridge) -> None:
-    """It is removed, with one warning however often it is offered, and without a label."""
+    """E10: It is removed, with one warning however often it is offered, and without a label."""
     run = bridge.run(
         """
         own = {"type": "function", "name": "shell", "parameters": {"type": "object", "properties": {}}}
@@ -58,7 +58,7 @@ def test_an_offered_tool_of_the_provider(bridge: Bridge) -> None:
 
 
 def test_a_model_that_is_not_mapped(bridge: Bridge) -> None:
-    """It is refused with the option that maps it; with it, the program gets the variant's model."""
+    """E10: It is refused with the option that maps it; with it, the program gets the variant's model."""
     script = "print(*ask(model='small-model')); print(ask()[0]); fix()"
     run = bridge.run(script, out="one")
     refused, after = run.stdout.splitlines()

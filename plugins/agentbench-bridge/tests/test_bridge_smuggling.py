@@ -1,4 +1,4 @@
-"""Attempts to reach tools of the provider, or remote data, through a request: each is refused, or removed."""
+"""E10: Attempts to reach tools of the provider, or remote data, through a request: each is refused, or removed."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Many attempts whose clients come, leave and repeat at random: no call is lost, mixed up or paid twice."""
+"""E13: Many attempts whose clients come, leave and repeat at random: no call is lost, mixed up or paid twice."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Hostile clients: malformed HTTP, too much of everything, and too slowly. Nothing is forwarded or printed."""
+"""E08, E09: hostile clients: malformed HTTP, too much of everything, too slowly. Nothing is forwarded or printed."""
 
 import contextlib
 import gzip
@@ -210,7 +210,7 @@ def test_the_largest_body_is_accepted(attempt: Any, settings: Settings) -> None:
 
 @pytest.mark.parametrize("settings", [Settings(longest_body=2**20, bodies=2**21)])
 def test_bodies_wait_for_room(opened: Any, settings: Settings) -> None:
-    """Three bodies of 1 MiB never are in memory at the same time, as two fit."""
+    """E09: Three bodies of 1 MiB never are in memory at the same time, as two fit."""
     lock = threading.Lock()
     inside: list[int] = []
     most: list[int] = []

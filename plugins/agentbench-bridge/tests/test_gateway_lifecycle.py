@@ -1,4 +1,4 @@
-"""Opening and closing: nothing is left, and what is with the provider is not cancelled."""
+"""E14: Opening and closing: nothing is left, and what is with the provider is not cancelled."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What the gateway answers: routes, secrets, refusals and errors."""
+"""E07, E08, E12: What the gateway answers: routes, secrets, refusals and errors."""
 
 import json
 import threading

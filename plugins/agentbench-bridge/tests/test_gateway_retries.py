@@ -1,4 +1,4 @@
-"""Retries of clients join the call under way or its stored answer, so that nothing is paid twice."""
+"""E13: Retries of clients join the call under way or its stored answer, so that nothing is paid twice."""
 
 import json
 import threading
@@ -89,7 +89,7 @@ def test_equal_requests_of_other_paths_and_attempts_are_separate_calls(opened: A
 
 
 def test_a_request_repeated_after_a_disconnect_joins(opened: Any, numbered: Numbered) -> None:
-    """Some clients repeat a request without any mark after their connection broke."""
+    """E13: Some clients repeat a request without any mark after their connection broke."""
     attempt = opened(numbered)
     with attempt.http.stream("POST", "/v1/chat/completions", json=attempt.chat()) as response:
         next(response.iter_raw())

@@ -1,4 +1,4 @@
-"""Streams: bytes arrive as sent, slow and absent clients delay nobody, memory stays flat, and errors are visible."""
+"""E09, E13: streams: bytes arrive as sent, slow and absent clients delay none, memory is flat, errors are visible."""
 
 import json
 import queue

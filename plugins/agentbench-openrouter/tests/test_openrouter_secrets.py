@@ -1,4 +1,4 @@
-"""No secret reaches the agent: not in a response, wherever it is split, and not in a header or an error."""
+"""E11: No secret reaches the agent: not in a response, wherever it is split, and not in a header or an error."""
 
 import itertools
 import json
@@ -61,7 +61,7 @@ def assert_hidden(error: Any, call: CallDouble, native: NativeDouble, secret: st
 @pytest.mark.parametrize("secret", [SECRET, OTHER])
 @pytest.mark.parametrize("split", [(), (1,), (10, 11, 12), tuple(range(1, 26))])
 def test_a_stream_with_a_key_is_cut(upstream: Any, secret: str, split: tuple[int, ...]) -> None:
-    """Nothing from the key on arrives, even if each byte of the key comes alone."""
+    """E11: Nothing from the key on arrives, even if each byte of the key comes alone."""
     start = event("one ")
     text = event(f"your key is {secret}, and there is more") + b"data: [DONE]\n\n"
     at = text.index(secret.encode())
@@ -104,7 +104,7 @@ def test_a_document_with_a_key_is_not_passed_on(upstream: Any) -> None:
 
 @pytest.mark.parametrize("status", [400, 404, 413, 500])
 def test_an_error_with_a_key_is_not_passed_on(upstream: Any, status: int) -> None:
-    """Also after retries; the error of the call does not contain it either."""
+    """E11: Also after retries; the error of the call does not contain it either."""
     body = json.dumps({"error": {"code": status, "message": f"bad header: Bearer {SECRET}"}}).encode()
     upstream.play = lambda posted: posted.send(status, body, kind="application/json")
     error, call, native = passed_on(upstream)
