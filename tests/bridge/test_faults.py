@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentbench_testing.chat_server import Reply, answer, echoing, error, failing_from, in_turn
+from agentbench_testing.chat_server import Reply, Seen, answer, echoing, error, failing_from, in_turn
 from tests.bridge.conftest import KEY, Bridge, files_with, setting
 
 ONCE = "print(*ask(), flush=True); fix()"
@@ -105,3 +109,27 @@ def test_an_answer_with_the_key_is_cut(bridge: Bridge, script: str, status: int)
     assert KEY not in run.stdout + run.ended.out + run.ended.err
     assert KEY[-20:] not in run.stdout
     assert files_with(KEY, run.path) == []
+
+
+@pytest.mark.docker
+def test_a_container_that_is_removed_is_no_failure(
+    bridge: Bridge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its program is in the middle of a request; the attempt is unscored, and repeated by ``--resume``."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def remove(request: Mapping[str, Any], seen: Seen) -> Reply:
+        listing = ["docker", "ps", "--no-trunc", "--format", '{{.ID}} {{.Label "agentbench.owner"}}']
+        containers = subprocess.run(listing, capture_output=True, text=True, check=True).stdout.splitlines()
+        own = [line.split()[0] for line in containers if f"{tmp_path}/" in line]
+        assert own
+        subprocess.run(["docker", "rm", "--force", *own], check=True, capture_output=True)
+        return answer("hello")
+
+    bridge.server.responder = remove
+    run = bridge.run(ONCE, sandbox="docker")
+    assert (run.record["outcome"], run.record["scored"]) == ("sandbox_error", False), run.ended.err
+    bridge.server.responder = in_turn(answer("hello"))
+    ended = bridge.command("run", "--resume", str(run.path))
+    assert ended.code == 0, ended.err
+    assert run.outcome == ("completed", True)
