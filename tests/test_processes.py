@@ -18,7 +18,6 @@ STARTS = re.compile(
     r"|os\.(system|popen|fork|forkpty|exec\w+|spawn\w+|posix_spawn\w*)"
     r"|pty\.\w+|asyncio\.create_subprocess\w*|(multiprocessing|concurrent\.futures\.process)\..*"
 )
-BRIDGE = "plugins/agentbench-bridge/src/agentbench_bridge"
 DOCKER = "plugins/agentbench-docker/src/agentbench_docker"
 PROGRAMS = "plugins/agentbench-bridge/src/agentbench_bridge/programs"
 KIT = "plugins/agentbench-testing/src/agentbench_testing"
@@ -28,7 +27,6 @@ KNOWN = {
     "agentbench_core/workspace/git.py": "git, in a bare repository of ours",
     "agentbench_core/run/group/manifest.py": "git rev-parse, in the harness's own checkout",
     "agentbench_core/cli/doctor.py": "git --version",
-    f"{BRIDGE}/programs/registry.py": "npm and pip, which download packages, in an empty directory of ours",
     f"{LOCAL}/process.py": "the server of the sandbox `local`",
     f"{LOCAL}/supervise.py": "the sandbox `local` itself: what runs inside it",
     f"{LOCAL}/provider.py": "a script of ours: does the temporary directory let programs run?",
