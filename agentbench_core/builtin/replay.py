@@ -107,7 +107,7 @@ class Replay:
         """
         call.deadline.check()
         written = load(call.redacted(dump(request)), Request, where="the request")
-        dates = frozenset({datetime.date.today()}) if call.native else frozenset[datetime.date]()
+        dates = _around([datetime.date.today()]) if call.native else frozenset[datetime.date]()
         key = _request_key(written, {}, dates)
         with self._lock:
             tape = self._tape(call.task_id, call.repeat, native=call.native is not None)
@@ -167,8 +167,12 @@ class Replay:
     def _dates(self) -> frozenset[datetime.date]:
         """The days on which the run was recorded. Programs put the current date into their prompts."""
         started = [self._run.manifest.created_at, *(one.at for one in self._run.manifest.resumed)]
-        days = [datetime.datetime.fromisoformat(moment).date() for moment in started]
-        return frozenset(day + datetime.timedelta(days=more) for day in days for more in (-1, 0, 1))
+        return _around([datetime.datetime.fromisoformat(moment).date() for moment in started])
+
+
+def _around(days: Sequence[datetime.date]) -> frozenset[datetime.date]:
+    """These days and their neighbors: sandboxes may have another time zone, and runs may last past midnight."""
+    return frozenset(day + datetime.timedelta(days=more) for day in days for more in (-1, 0, 1))
 
 
 def _without_cost(completion: Completion) -> Completion:
