@@ -274,6 +274,7 @@ DAMAGED: dict[str, tuple[Callable[[], bytes], str]] = {
         "a header of 67108864 bytes",
     ),
     "negative header": (lambda: raw(entry("x", type=tarfile.GNUTYPE_LONGNAME)[0], -1024), "a header of -"),
+    "many headers": (lambda: gzip.compress(entry("x", type=tarfile.XHDTYPE)[0].tobuf() * 20_000), "recursion"),
     "too many files": (lambda: gzip.compress(entry("x", type=tarfile.DIRTYPE)[0].tobuf() * 20_001, 1),
                        "more than 20000 files"),
 }  # fmt: skip

@@ -328,9 +328,8 @@ def test_an_odd_name_is_part_of_the_digest(tmp_path: Path) -> None:
     [
         ("agent.version=9.9.9", 3, "codex@9.9.9 is not installed\nRun: agentbench agents install codex@9.9.9\n"),
         ("agent.program=absent", 2, "agent.program: 'absent' is not a directory"),
-        ("agent.program=tasks", 2, "agent.program: 'tasks' contains no executable file 'codex'"),
-        ("agent.version=latest", 2, "invalid version 'latest' of codex"),
     ],
+    ids=["not installed", "no directory"],
 )
 def test_a_run_that_cannot_start(
     run_agentbench: RunAgentbench, make_task: MakeTask, tmp_path: Path, setting: str, code: int, message: str

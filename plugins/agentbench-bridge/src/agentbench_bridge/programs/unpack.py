@@ -13,8 +13,8 @@ from agentbench_core import UnavailableError
 
 _MOST_FILES = 20_000
 _MOST_BYTES = 4 << 30
-_MOST_AT_ONCE = 1 << 20
-"""Bytes of one read. Headers are read at once, and a hostile header can be as long as it likes."""
+_MOST_AT_ONCE = 1 << 16
+"""Maximum number of bytes of one read. ``tarfile`` reads extended headers at once, however long they are."""
 
 
 def unpack(archive: Path, into: Path) -> None:
@@ -30,12 +30,18 @@ def unpack(archive: Path, into: Path) -> None:
                 if number > _MOST_FILES:
                     raise _UnsafeError(f"it contains more than {_MOST_FILES} files")
                 _extract(tar, member, into)
-    except (_UnsafeError, tarfile.TarError, zlib.error, EOFError, OSError, ValueError, ArithmeticError) as error:
+    except _FAILURES as error:
         raise UnavailableError(f"cannot unpack {archive.name}: {error}") from None
 
 
 class _UnsafeError(Exception):
     """The archive contains something that is refused."""
+
+
+_FAILURES = (
+    *(_UnsafeError, tarfile.TarError, zlib.error, EOFError, OSError, ValueError, ArithmeticError),
+    RecursionError,  # very many extended headers of one file
+)
 
 
 class _Bounded:
