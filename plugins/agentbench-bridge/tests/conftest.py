@@ -30,8 +30,11 @@ from agentbench_core import (
     ToolResult,
     Warning_,
 )
-
-pytest_plugins = ["agentbench_testing.fixtures"]
+from agentbench_testing.fixtures import (
+    make_suite as make_suite,
+    make_task as make_task,
+    run_agentbench as run_agentbench,
+)
 
 Play = Callable[[NativeExchange], Completion]
 LONG = 30.0
