@@ -219,7 +219,7 @@ HOSTILE = {
     "twice": (entry("package/package.json", b"{}"), "File exists"),
     "a file as directory": (entry("package/package.json/x", b"x"), "File exists"),
     "long name": (entry(f"package/{'x' * 300}"), "File name too long"),
-    "null byte": (entry("package/y", pax_headers={"path": "package/x\0y"}), "null byte"),
+    "null byte": (entry("package/y", pax_headers={"path": "package/x\0y"}), "control characters"),
 }  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from agentbench_core import UnavailableError
 
 _MOST_FILES = 20_000
 _MOST_BYTES = 4 << 30
-_MOST_AT_ONCE = 1 << 16
+_DEEPEST = 64  # parts of a path
+_MOST_AT_ONCE = 1 << 20
 """Maximum number of bytes of one read. ``tarfile`` reads extended headers at once, however long they are."""
 
 
@@ -30,6 +31,9 @@ def unpack(archive: Path, into: Path) -> None:
                 if number > _MOST_FILES:
                     raise _UnsafeError(f"it contains more than {_MOST_FILES} files")
                 _extract(tar, member, into)
+            plain.seek(tar.offset)
+            if plain.read(tarfile.BLOCKSIZE).strip(b"\0"):  # tarfile takes a broken header for the end
+                raise _UnsafeError(f"it has a broken header at byte {tar.offset}")
     except _FAILURES as error:
         raise UnavailableError(f"cannot unpack {archive.name}: {error}") from None
 
@@ -73,6 +77,8 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
     shown = repr(member.name)
     if name.is_absolute() or ".." in name.parts:
         raise _UnsafeError(f"the path {shown} leads out of it")
+    if not member.name.isprintable() or len(name.parts) > _DEEPEST:  # surrogates, which are not UTF-8, neither
+        raise _UnsafeError(f"the path {shown} is too deep, not UTF-8, or contains control characters")
     path = into / name
     if member.isdir():
         _make_directory(path, into)

@@ -18,6 +18,8 @@ from agentbench_core import InputError, UnavailableError, did_you_mean, load
 
 _PROCESSORS = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 _VERSION = re.compile(r"[0-9][0-9A-Za-z.-]{0,63}")
+_NPM_VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+([.-][0-9A-Za-z.-]+)?")
+"""A whole version. npm takes `1` and `1.2` for ranges, so another version would be installed than is recorded."""
 
 
 @attrs.frozen(kw_only=True)
@@ -111,7 +113,8 @@ def parse(text: str, programs: Mapping[str, Known] | None = None) -> Wanted:
         raise InputError(f"no program {name!r}{did_you_mean(name, known)}", remedy=f"Available: {', '.join(known)}.")
     libc = "musl" if version.endswith("-musl") else ""
     version = version.removesuffix("-musl") or known[name].version
-    if not _VERSION.fullmatch(version):
+    is_npm = any(build.package for build in known[name].builds.values())
+    if not _VERSION.fullmatch(version) or (is_npm and not _NPM_VERSION.fullmatch(version)):
         raise InputError(f"invalid version {version!r} of {name}", remedy=f"For example: {name}@{known[name].version}")
     return Wanted(name=name, version=version, libc=libc, known=known[name])
 
