@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import platform
 import subprocess
 import sys
 import tarfile
@@ -225,3 +226,35 @@ def test_the_command(index: Index, run_agentbench: Any) -> None:
     assert done.code == 3
     assert "pip cannot download mini-swe-agent@" in done.err or "has no build for" in done.err
     assert "DO NOT MATCH THE HASHES" in done.err or "has no build for" in done.err
+
+
+def test_several_versions_of_python(index: Index, tmp_path: Path) -> None:
+    """Compiled wheels are there for each version; the program starts with those of the Python that runs it."""
+    other = "3.50"
+    lines = [f"thing==1.0 --hash=sha256:{index.publish('thing', 'thing-1.0-py3-none-any.whl', wheel())}"]
+    files, hashes = {}, []
+    for version in (other, PYTHON):
+        tag = f"cp{version.replace('.', '')}"
+        info = f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}-{tag}-manylinux_2_17_{platform.machine()}\n"
+        text = f"built_for = {version!r}"
+        data = wheel("fast", **{"fast.py": text, "fast-1.0.dist-info/WHEEL": info})
+        files[f"fast-1.0-{tag}-{tag}-manylinux_2_17_{platform.machine()}.whl"] = data
+        hashes.append(hashlib.sha256(data).hexdigest())
+    page = ""
+    for name, data in files.items():
+        index.site.pages[f"/files/{name}"] = data
+        page += f'<a href="/files/{name}#sha256={hashlib.sha256(data).hexdigest()}">{name}</a>'
+    index.site.pages["/simple/fast/"] = page.encode()
+    lines.append("fast==1.0 \\\n" + " \\\n".join(f"    --hash=sha256:{one}" for one in hashes))
+    table = TABLE.replace("PYTHON", f"{other} {PYTHON}").replace("thing.run()", "import fast; print(fast.built_for)")
+    (index.directory / "versions.toml").write_text(table)
+    (index.directory / "thing.txt").write_text("\n".join(lines) + "\n")
+    wanted = parse("thing", known_programs(index.directory))
+    program = store.add(wanted, lambda into: registry.fetch(wanted, into))
+    assert sorted(path.name for path in program.directory.iterdir()) == ["bin", "lib", f"lib-{PYTHON}"]
+    assert not (program.directory / f"lib-{PYTHON}/thing.py").exists()
+    done = subprocess.run([program.directory / "bin/thing"], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == (f"{PYTHON}\n", "")
+    program.check_fits(f"/lib64/ld-linux-x86-64.so.2\npython {other}\n")
+    with pytest.raises(SandboxError, match=f"needs Python {other} or {PYTHON}, which"):
+        program.check_fits("/lib64/ld-linux-x86-64.so.2\n")

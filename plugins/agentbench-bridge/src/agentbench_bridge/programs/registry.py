@@ -6,32 +6,39 @@ import base64
 import hashlib
 import importlib.util
 import json
+import platform
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from agentbench_bridge.programs.unpack import unpack
-from agentbench_bridge.programs.versions import Build, Wanted
+from agentbench_bridge.programs.versions import Build, Wanted, interpreters
 from agentbench_core import UnavailableError
 
 _SECONDS = 1800.0
 _ALGORITHMS = ("sha512", "sha384")
 _MOST_LINES = 8
 _UNIMPORTANT = re.compile(r"npm (notice|warn)|WARNING", re.IGNORECASE)
-_PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux_2_5_x86_64")
+_PLATFORMS = ("manylinux_2_28", "manylinux_2_17", "manylinux2014", "manylinux_2_5")
+_PROCESSORS = {"amd64": "x86_64", "arm64": "aarch64"}
 _STARTER = """\
 #!/bin/sh
 # Python's standard library and the packages of this program, and no others: without PYTHONPATH, and without what is
 # installed for the project. Processes that it starts do not inherit the path of its packages.
-for python in /usr/local/bin/pythonVERSION /usr/bin/pythonVERSION pythonVERSION; do
+for python in INTERPRETERS; do
     command -v "$python" >/dev/null &&
-        exec "$python" -I -S -B -c 'import sys; sys.path.insert(0, sys.argv.pop(1)); START' "${0%/bin/*}/lib" "$@"
+        exec "$python" -I -S -B -c 'import os, sys
+here = sys.argv.pop(1)
+libraries = (here + "/lib-%d.%d" % sys.version_info[:2], here + "/lib")
+sys.path[:0] = [library for library in libraries if os.path.isdir(library)]
+START' "${0%/bin/*}" "$@"
 done
-echo "no pythonVERSION" >&2
+echo "no python VERSION" >&2
 exit 127
 """
 
@@ -90,21 +97,49 @@ def _fetch_wheels(wanted: Wanted, build: Build, into: Path) -> tuple[str, str]:
             f"only version {wanted.known.version} of {wanted.name} can be installed, whose packages are pinned",
             remedy="For others, unpack the program yourself, and pass its directory: --set agent.program=DIR",
         )
-    with tempfile.TemporaryDirectory(prefix="agentbench-pip-") as temporary:
-        requirements = Path(temporary, "requirements.txt")
-        requirements.write_text(build.requirements, encoding="utf-8")
-        platforms = [word for tag in _PLATFORMS for word in ("--platform", tag)]
-        words = ["install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]
-        words += ["--only-binary", ":all:", "--no-compile", "--require-hashes", "--requirement", str(requirements)]
-        words += ["--target", str(into / "lib"), "--python-version", build.python, "--implementation", "cp", *platforms]
-        _run("pip", words, wanted.shown)
+    first, *others = build.python.split()
+    _install_wheels(build.requirements, first, into / "lib", wanted)
+    if others and (compiled := _only(_compiled(into / "lib"), build.requirements)):
+        with ThreadPoolExecutor() as pool:  # these come before those in lib, which are for the first version
+            list(pool.map(lambda one: _install_wheels(compiled, one, into / f"lib-{one}", wanted), others))
     starter = into / build.entry
     starter.parent.mkdir()
-    starter.write_text(_STARTER.replace("VERSION", build.python).replace("START", build.start), encoding="utf-8")
+    text = _STARTER.replace("INTERPRETERS", interpreters(build.python))
+    text = text.replace("VERSION", " or ".join(build.python.split())).replace("START", build.start)
+    starter.write_text(text, encoding="utf-8")
     for path in (into, *into.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path == starter else 0o644)
     return f"{wanted.name}=={wanted.version} and its dependencies, from the Python package index", wanted.integrity
+
+
+def _install_wheels(requirements: str, python: str, into: Path, wanted: Wanted) -> None:
+    """Unpack wheels for a version of Python. pip runs no code of wheels."""
+    machine = platform.machine().lower()
+    with tempfile.TemporaryDirectory(prefix="agentbench-pip-") as temporary:
+        file = Path(temporary, "requirements.txt")
+        file.write_text(requirements, encoding="utf-8")
+        tags = [f"{tag}_{_PROCESSORS.get(machine, machine)}" for tag in _PLATFORMS]
+        words = ["install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]
+        words += ["--only-binary", ":all:", "--no-compile", "--require-hashes", "--requirement", str(file)]
+        words += ["--target", str(into), "--python-version", python, "--implementation", "cp"]
+        _run("pip", [*words, *(word for tag in tags for word in ("--platform", tag))], wanted.shown)
+
+
+def _compiled(library: Path) -> set[str]:
+    """The normalized names of the packages whose wheels are for one version of Python."""
+    found = set()
+    for file in library.glob("*.dist-info/WHEEL"):
+        tags = re.findall(r"^Tag: ([^-]+)-([^-]+)-", file.read_text(encoding="utf-8"), re.MULTILINE)
+        if tags and all(python.startswith("cp") and abi != "abi3" for python, abi in tags):
+            found.add(re.sub(r"[-_.]+", "-", file.parent.name.partition("-")[0]).lower())
+    return found
+
+
+def _only(projects: Collection[str], requirements: str) -> str:
+    """The lines of some projects in requirements with normalized names."""
+    blocks = re.split(r"\n(?=\S)", requirements.strip())
+    return "".join(f"{block}\n" for block in blocks if block.partition("==")[0] in projects)
 
 
 def _client(name: str, package: str) -> Sequence[str]:

@@ -17,7 +17,7 @@ import platformdirs
 
 from agentbench_bridge.programs.elf import libc_of
 from agentbench_bridge.programs.files import digest, files_of
-from agentbench_bridge.programs.versions import Wanted, known_programs, parse
+from agentbench_bridge.programs.versions import Wanted, interpreters, known_programs, parse
 from agentbench_core import InputError, SandboxError, UnavailableError, dump, load
 
 _MANIFEST = "program.json"
@@ -39,7 +39,7 @@ class Manifest:
     digest: str  #: digest of the unpacked files
     entry: str  #: path of the executable file
     libc: str = ""  #: `glibc`, `musl`, `static`, or empty if unknown
-    python: str = ""  #: version of Python that it needs
+    python: str = ""  #: versions of Python, one of which it needs, separated by spaces
 
 
 @attrs.frozen(kw_only=True)
@@ -66,8 +66,8 @@ class Program:
         """A shell command whose output :meth:`check_fits` reads."""
         probe = "ls -d /lib/ld-musl-* /lib64/ld-linux-* /lib/ld-linux-* 2>/dev/null; "
         if python := self.manifest.python:
-            paths = " ".join(f"{directory}python{python}" for directory in ("/usr/local/bin/", "/usr/bin/", ""))
-            probe += f"for python in {paths}; do command -v $python >/dev/null && echo python {python} && break; done; "
+            found = 'command -v "$python" >/dev/null && echo "python ${python##*python}"'
+            probe += f"for python in {interpreters(python)}; do {found} && break; done; "
         return f"{probe}true"
 
     def check_fits(self, probed: str) -> None:
@@ -80,10 +80,11 @@ class Program:
                 f"{name} needs {manifest.libc}, which this task's image does not have",
                 remedy=self._other_build("musl" if manifest.libc == "glibc" else "glibc"),
             )
-        if manifest.python and f"python {manifest.python}\n" not in probed:
+        versions = manifest.python.split()
+        if versions and not any(f"python {version}\n" in probed for version in versions):
             raise SandboxError(
-                f"{name} needs Python {manifest.python}, which this task's image does not have",
-                remedy=f"Use an image with python{manifest.python} in /usr/local/bin, /usr/bin or PATH.",
+                f"{name} needs Python {' or '.join(versions)}, which this task's image does not have",
+                remedy=f"Use an image with python{versions[0]} in /usr/local/bin, /usr/bin or PATH.",
             )
 
     def _other_build(self, libc: str) -> str:

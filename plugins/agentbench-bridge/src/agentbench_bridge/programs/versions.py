@@ -29,7 +29,7 @@ class Build:
     package: str = ""  #: npm package with `{version}`
     integrity: str = ""  #: of the default version, as in the registry; empty: not pinned
     requirements: str = ""  #: pinned wheels, as pip's requirements; in the file: name of a file with these
-    python: str = ""  #: version of Python that the wheels are for
+    python: str = ""  #: versions of Python that the wheels are for, separated by spaces
     start: str = ""  #: Python code that starts the program
     entry: str  #: path of the executable file
 
@@ -117,6 +117,12 @@ def parse(text: str, programs: Mapping[str, Known] | None = None) -> Wanted:
     if not _VERSION.fullmatch(version) or (is_npm and not _NPM_VERSION.fullmatch(version)):
         raise InputError(f"invalid version {version!r} of {name}", remedy=f"For example: {name}@{known[name].version}")
     return Wanted(name=name, version=version, libc=libc, known=known[name])
+
+
+def interpreters(python: str) -> str:
+    """Where interpreters of these versions may be, for a shell: those of the system come before that of the PATH."""
+    directories = ("/usr/local/bin/", "/usr/bin/", "")
+    return " ".join(f"{directory}python{version}" for directory in directories for version in python.split())
 
 
 def names() -> Sequence[str]:
