@@ -53,6 +53,7 @@ def test_an_agent_of_a_directory(name: str, tmp_path: Path) -> None:
     directory = tmp_path / "files"
     directory.mkdir()
     (directory / ENTRIES[name]).write_text("#!/bin/sh\n")
+    (directory / ENTRIES[name]).chmod(0o755)
     agent = factory(options(program=str(directory)))
     assert agent.programs == {"program": directory}
     assert agent.identity["program"] == name
