@@ -100,19 +100,21 @@ def _facts(
     stop: Deadline,
 ) -> ModelFacts:
     seconds = variant.settings.run.preflight_sec
+    forwards = _forwards(variant)
     expected = ExpectedCalls(
         request=Request(
             messages=(),
             tools=tuple(tool.make().spec for tool in variant.tools),
             model=model.name,
-            max_tokens=model.max_tokens,
+            # The default limit of programs is lowered to what the model supports, so it needs no warning.
+            max_tokens=variant.settings.model.max_tokens if forwards else model.max_tokens,
             temperature=model.temperature,
             top_p=model.top_p,
         ),
         workers=workers,
         max_cost_usd=limit,
         deadline=stop.within(seconds),
-        forwards=_forwards(variant),
+        forwards=forwards,
     )
     facts: object = run_preflight(component, lambda: llm.preflight(expected), seconds=seconds)
     if not isinstance(facts, ModelFacts):
