@@ -50,6 +50,10 @@ class NativeExchange(Protocol):
     def headers(self) -> Mapping[str, str]:
         """Further headers to send, such as ``anthropic-version``; lowercase names. Never credentials."""
 
+    @property
+    def has_media(self) -> bool:
+        """Whether the request contains images or documents, whose tokens are not bounded by its length."""
+
     def started(self, status: int, headers: Mapping[str, str]) -> None:
         """The response begins. Called at most once, before any data."""
 

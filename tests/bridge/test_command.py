@@ -57,11 +57,11 @@ def test_an_exit_code_is_recorded_and_the_change_scored(bridge: Bridge) -> None:
 
 
 @pytest.mark.parametrize("command", ["no-such-agent --yes", "./app.txt"])
-def test_a_program_that_cannot_start_is_not_scored(bridge: Bridge, command: str) -> None:
-    """Exit codes 126 and 127 before any model call: the image is to blame."""
+def test_a_command_that_cannot_start_is_scored(bridge: Bridge, command: str) -> None:
+    """A program could end with these exit codes itself, after a look at the task: no way out of a hard one."""
     run = bridge.start(command)
-    assert (run.record["outcome"], run.record["scored"]) == ("sandbox_error", False)
-    assert "before any model call: it cannot run in this image" in json.dumps(run.events)
+    assert (run.record["outcome"], run.record["scored"]) == ("tool_error", True)
+    assert "the program ended with exit code 12" in json.dumps(run.events)
     assert bridge.server.model_requests == []
 
 

@@ -277,8 +277,12 @@ _OUTCOMES: dict[type[BaseException], Outcome] = {
 
 
 def _within_its_limit(model: RunModel) -> ModelInfo:
-    """The model, with an output limit that it supports: a program's requests are forwarded with this limit."""
-    return attrs.evolve(model.info, max_tokens=model.facts.answer_tokens)
+    """The model, with an output limit that it supports: a program's requests are forwarded with this limit.
+
+    At least three quarters of the context window are left for the input.
+    """
+    limits = (model.facts.answer_tokens, (model.facts.context_tokens or 0) // 4)
+    return attrs.evolve(model.info, max_tokens=min((limit for limit in limits if limit), default=None))
 
 
 def _no_model(request: Request, native: NativeExchange) -> Completion:

@@ -45,6 +45,11 @@ class Meter:
         """Whether a call to the provider is in progress."""
         return bool(self._open)
 
+    def is_only(self, call: Call) -> bool:
+        """Whether no other call of the attempt is in progress."""
+        with self._lock:
+            return self._open <= {call}
+
     def begin(self, call: Call) -> int:
         """Add a call, and return its number, from 1. Raises Interrupted if the agent phase is over."""
         with self._lock:
@@ -225,7 +230,9 @@ class Call:
         self.deadline.check()
 
     def _give_back(self, seconds: float) -> None:
-        self._meter.give_back(seconds)
+        """Exclude a wait from the attempt's time. A program that makes several calls at once does not wait idly."""
+        if self.native is None or self._meter.is_only(self):
+            self._meter.give_back(seconds)
 
     def _enter(self) -> None:
         with self._lock:

@@ -17,6 +17,9 @@ from agentbench_core.values.events import LLMResponse
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import Completion, ConversationEntry, Message, ModelFacts, Request, ToolSpec, Usage
 
+_MOST_WITH_MEDIA = 1 << 20
+"""Tokens that are reserved for a request with images or documents; at most those of the model's context window."""
+
 
 class MeteredModel:
     """Implements ``Model`` for one agent of an attempt."""
@@ -90,7 +93,8 @@ class MeteredModel:
     def _complete(self, request: Request, deadline: Deadline, native: NativeExchange | None) -> Completion:
         meter = self._meter
         recorded = RecordedExchange(native, meter.files) if native else None
-        call = Call(meter, self._agent, self._budget, request, self._most_tokens(request), deadline, recorded)
+        most = _MOST_WITH_MEDIA if native and native.has_media else self._most_tokens(request)
+        call = Call(meter, self._agent, self._budget, request, most, deadline, recorded)
         try:
             call.start_exchange()
             started = time.monotonic()

@@ -50,6 +50,11 @@ class RecordedExchange:
         """See the contract."""
         return self._inner.headers
 
+    @property
+    def has_media(self) -> bool:
+        """See the contract."""
+        return self._inner.has_media
+
     def started(self, status: int, headers: Mapping[str, str]) -> None:
         """See the contract."""
         if self.file:

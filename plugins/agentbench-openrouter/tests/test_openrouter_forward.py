@@ -495,6 +495,20 @@ def test_a_missing_model_after_a_success_is_rejected(upstream: Any) -> None:
     assert (result.finish, native.status) == ("rejected", 404)
 
 
+@pytest.mark.parametrize(
+    "play", [fails(404, problem(404, "File Not Found")), fails(403, b"<html>blocked</html>"), fails(403)]
+)
+def test_what_only_one_request_causes_is_its_own_fault(upstream: Any, play: Any) -> None:
+    """The server and the key have worked, so an agent cannot escape a fail, nor end the run, by odd requests."""
+    upstream.plays(streams, *[play] * 8)
+    with provided(upstream) as provider:
+        forward(provider)
+        for _ in range(4):
+            result, native = forward(provider, NativeDouble(BODY, protocol="messages"))
+            assert result.finish == "rejected"
+            assert native.status in (400, 404)
+
+
 def test_an_endpoint_that_never_worked_is_no_fault_of_the_agent(upstream: Any) -> None:
     """The server may lack the protocol. An agent cannot stop the run with such requests."""
     upstream.play = fails(404, problem(404, "File Not Found"))

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 FORWARDING = '''
-    import attrs, pathlib
+    import attrs, pathlib, threading
     from agentbench_core import (AgentResult, Completion, FailedExchange, InputError, LLMError, Message, ModelFacts,
         Request, ToolCall, ToolResult, Usage, hookimpl, option)
 
     @attrs.frozen(kw_only=True)
     class Options:
         how: str = option("", help="what goes wrong")
+
+    PAIR = threading.Barrier(2)
 
     class Pipe:
         """Forwards, as a server would answer: in two chunks, cut inside a line."""
@@ -36,10 +38,18 @@ FORWARDING = '''
             native.received(b"lo s3cret-value-of-this-user\\n\\ndata: end")
             if self.how == "breaks":
                 raise LLMError("the stream broke")
+            if self.how == "waits":
+                PAIR.wait(20)
+                before = call.deadline.remaining()
+                call.add_wait(100)
+                with pathlib.Path("given-back").open("a") as file:
+                    file.write(f"{round((call.deadline.remaining() - before) / 100)} ")
+                PAIR.wait(20)
             return native.completed()
 
     class Exchange:
         protocol, path, body, headers = "responses", "responses", b'{"n": 1}', {}
+        has_media = False
         def __init__(self):
             self.seen = []
         def started(self, status, headers):
@@ -57,6 +67,8 @@ FORWARDING = '''
         calls: int = option(1, help="model calls")
         changes: bool = option(False, help="change the program afterwards")
         label: str = option("odd_request", help="label")
+        media: bool = option(False, help="whether the requests contain images")
+        parallel: bool = option(False, help="whether another thread calls at the same time")
 
     class Program:
         def __init__(self, options):
@@ -75,7 +87,13 @@ FORWARDING = '''
             text = Request(messages=(Message(role="user", content=f"Today is {pathlib.Path('day').read_text()}"),))
             for number in range(self.options.calls):
                 exchange = Exchange()
+                exchange.has_media = self.options.media
+                if self.options.parallel:
+                    other = threading.Thread(target=program.forward, args=(text, Exchange()))
+                    other.start()
                 call = program.forward(text, exchange).message.tool_calls[0]
+                if self.options.parallel:
+                    other.join()
                 finish = program.observe(call)
                 command = call.arguments["command"]
                 result = program.sandbox.exec(command, deadline=context.deadline)
@@ -230,3 +248,19 @@ def test_an_agent_cannot_add_the_labels_of_the_harness(agentbench: Any) -> None:
     """Such an agent breaks, and the record shows why."""
     agentbench(*RUN, "--llm", "pipe", "--set", "agent.label=clean")
     assert record(only_run())["outcome"] == "agent_error"
+
+
+def test_images_reserve_the_whole_context_window(agentbench: Any) -> None:
+    """Their tokens are not bounded by the length of the request."""
+    agentbench(*RUN, "--llm", "pipe", "--set", "agent.media=true", "--set", "limits.max_tokens=10050", "--out", "small")
+    line = record(only_run("small"))
+    assert (line["outcome"], line["usage"]["llm_calls"]) == ("out_of_budget", 0)
+    agentbench(*RUN, "--llm", "pipe", "--set", "agent.media=true", "--set", "limits.max_tokens=10100", "--out", "large")
+    assert record(only_run("large"))["outcome"] == "completed"
+
+
+def test_waits_beside_another_call_are_not_given_back(agentbench: Any) -> None:
+    """A program that makes several calls at once does not wait idly, and must not gain time by it."""
+    agentbench(*RUN, "--llm", "pipe", "--set", "llm.how=waits", "--set", "agent.parallel=true")
+    assert record(only_run())["outcome"] == "completed"
+    assert Path("given-back").read_text() == "0 0 "

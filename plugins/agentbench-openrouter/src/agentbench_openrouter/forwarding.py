@@ -194,11 +194,15 @@ class _Forward:
         self.held = _Held(status=status, headers=arriving.headers, body=body)
         if isinstance(result, Completion):
             return self._answer(result)
+        if self.rules.served and (status in _WITHOUT_ENDPOINT or (status == 403 and result.error == "auth")):
+            # The server and the key work for other requests, so this is a consequence of this one.
+            self.held = attrs.evolve(self.held, status=400 if status == 403 else status)
+            return self._answer(outcome("rejected", result.message, result.usage or Usage(cost_usd=0.0)))
         if result.error in ("auth", "credits") or status in _HIDDEN or 300 <= status < 400:
             self.held = None
             return result
         path = self.native.path
-        if status in _WITHOUT_ENDPOINT and path != _COUNT_TOKENS and path not in self.rules.served:
+        if status in _WITHOUT_ENDPOINT and path != _COUNT_TOKENS:
             url = f"{self.rules.client.base_url}/{path}"
             return attrs.evolve(
                 result,

@@ -47,6 +47,8 @@ _ATTRIBUTION = {"x-openrouter-title": "AgentBench", "x-openrouter-categories": "
 _NOT_APPLIED_REMEDY = "Remove these options for this variant. OpenRouter can apply a preset: MODEL@preset/NAME."
 _SLUG = re.compile(r"[A-Za-z0-9_~][\w.~-]*/[\w.:~-]+", re.ASCII)
 _PREFLIGHT_SEC = 30.0
+_CALLS_OF_PROGRAM = 8
+"""Number of parallel calls of one attempt that need not wait for each other: programs have sub-agents of their own."""
 _PATH = "chat/completions"
 
 
@@ -119,7 +121,7 @@ class OpenRouter:
             raise no_key(self._key_env, "OpenRouter requires a key")
         if expected.forwards and (names := not_forwarded(self._options)):
             raise InputError(_not_applied(names), remedy=_NOT_APPLIED_REMEDY)
-        self._limiter.start(expected.workers)
+        self._limiter.start(expected.workers * (_CALLS_OF_PROGRAM if expected.forwards else 1))
         warnings: list[str] = []
         listed = self._listed(expected, warnings)
         entry = find(listed, expected.request.model)

@@ -35,7 +35,6 @@ _SESSIONS = 20  # maximum number of session logs
 _TAIL = 400  # characters of standard error in a message
 _LOOK_EVERY_SEC = 0.2
 _CLEANUP_SEC = 30.0
-_CANNOT_RUN = (126, 127)
 
 
 @attrs.frozen(kw_only=True)
@@ -137,10 +136,11 @@ class ProgramRunner:
                 result = self._run(context, program, launch, home, attempt)
             finally:
                 self._save_logs(program, launch, home)
-                _remove(program, set(_own_directories(program)) - set(leftovers))
+                with contextlib.suppress(AttemptStop, SandboxError):
+                    _remove(program, set(_own_directories(program)) - set(leftovers))
         if attempt.stopped is not None:
             raise attempt.stopped
-        return self._result(program, result, home, attempt)
+        return self._result(program, result, home)
 
     def _run(
         self, context: AttemptContext, program: ProgramContext, launch: Launch, home: str, attempt: BridgedAttempt
@@ -177,13 +177,12 @@ class ProgramRunner:
             for number, path in enumerate(paths[:_SESSIONS], 1):
                 _save(program, path, f"session_{number}{Path(path).suffix}")
 
-    def _result(self, program: ProgramContext, result: ExecResult, home: str, attempt: BridgedAttempt) -> AgentResult:
+    def _result(self, program: ProgramContext, result: ExecResult, home: str) -> AgentResult:
+        """The end of the program. Whatever it does itself is scored: it could otherwise avoid hard tasks."""
         if result.exit_code == 0:
             return AgentResult(message="the program ended with exit code 0")
         message = f"the program ended with exit code {result.exit_code}"
         tail = _read(program, f"{home}/stderr.log").decode("utf-8", "replace").strip()[-_TAIL:]
-        if result.exit_code in _CANNOT_RUN and not attempt.turns:
-            raise SandboxError(f"{message}, before any model call: it cannot run in this image\n{tail}".rstrip())
         return AgentResult(ended="tool_error", message=f"{message}\n{tail}".rstrip())
 
 
@@ -219,8 +218,7 @@ def _own_directories(program: ProgramContext) -> Sequence[str]:
 
 def _remove(program: ProgramContext, directories: Collection[str]) -> None:
     if directories:
-        with contextlib.suppress(SandboxError):
-            program.sandbox.exec(["rm", "-rf", "--", *sorted(directories)], deadline=Deadline(_CLEANUP_SEC))
+        program.sandbox.exec(["rm", "-rf", "--", *sorted(directories)], deadline=Deadline(_CLEANUP_SEC))
 
 
 def _read(program: ProgramContext, path: str) -> bytes:

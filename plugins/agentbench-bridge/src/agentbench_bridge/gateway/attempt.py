@@ -26,6 +26,10 @@ from agentbench_core import (
 )
 
 _PREFIX = "sk-agentbench-"
+MOST_REQUESTS = 10_000
+"""Maximum number of requests of an attempt."""
+MOST_BYTES = 2 << 30
+"""Maximum size of all requests of an attempt."""
 _COUNTING = {"messages/count_tokens"}
 """Paths of requests that only count tokens."""
 
@@ -68,6 +72,8 @@ class BridgedAttempt:
         self._stripped: set[str] = set()
         self._log = context.log
         self.turns = 0  #: number of accepted requests for a completion
+        self._requests = 0
+        self._bytes = 0
         self._running = 0
         self._idle = threading.Condition()
 
@@ -106,7 +112,7 @@ class BridgedAttempt:
 
     def _forward(self, asked: Asked, answer: Answer, *, keep_results: bool) -> Failure | None:
         try:
-            if refusal := self.refusal():
+            if refusal := self.refusal() or self._exhausted(len(asked.body)):
                 return refusal
             self._exchange(asked, answer, keep_results)
             if not answer.status:  # the provider did not accept the key of the host, which does not end the attempt
@@ -125,6 +131,16 @@ class BridgedAttempt:
             self.notes.warn("error of the gateway", f"the gateway failed:\n{traceback.format_exc()}")
             return _internal()
         return None
+
+    def _exhausted(self, size: int) -> Failure | None:
+        """The failure of a request after a program has sent very many: free ones must not fill the disk either."""
+        with self._idle:
+            self._requests += 1
+            self._bytes += size
+            if self._requests <= MOST_REQUESTS and self._bytes <= MOST_BYTES:
+                return None
+        self.notes.label("request_refused", f"more than {MOST_REQUESTS} requests or {MOST_BYTES >> 20} MiB")
+        return _invalid(f"the limit of {MOST_REQUESTS} requests and {MOST_BYTES >> 20} MiB of an attempt is reached")
 
     def _exchange(self, asked: Asked, answer: Answer, keep_results: bool) -> None:
         admitted = admit(asked.path, asked.headers, asked.body, models=self._models, limits=self._limits)

@@ -58,6 +58,11 @@ class ForwardedExchange:
         """See the contract."""
         return self._admitted.headers
 
+    @property
+    def has_media(self) -> bool:
+        """See the contract."""
+        return self._admitted.media
+
     def started(self, status: int, headers: Mapping[str, str]) -> None:
         """See the contract."""
         if not (200 <= status <= 299 or 400 <= status <= 599) or status in _WITHOUT_BODY:

@@ -96,7 +96,9 @@ class OpenEndpoint:
         with contextlib.ExitStack() as stack:
             stack.callback(self._gateway._closed)
             stack.callback(self._attempt.close)
-            asyncio.run_coroutine_threadsafe(self._server.close(self._listener), self._loop).result(_STOP_SEC)
+            closing = asyncio.run_coroutine_threadsafe(self._server.close(self._listener), self._loop)
+            with contextlib.suppress(TimeoutError):  # the loop is busy with other attempts, and will do it later
+                closing.result(_STOP_SEC)
             self._attempt.drain(self._grace_sec)
 
     def __enter__(self) -> OpenEndpoint:

@@ -59,3 +59,5 @@ class Admitted:
     stream: bool  #: whether the agent requested a stream
     stripped: tuple[str, ...]
     """What was removed from the agent's request, or changed, for a warning."""
+    media: bool = False
+    """Whether the body contains images or documents, whose tokens its length does not bound."""

@@ -60,6 +60,7 @@ class NativeDouble:
         self.path = path or _PATHS[protocol]  #: see the contract
         self.body = body  #: see the contract
         self.headers: Mapping[str, str] = dict(headers or {})  #: see the contract
+        self.has_media = False  #: see the contract
         self.starts: list[tuple[int, Mapping[str, str]]] = []  #: status and headers of each call of `started`
         self.pieces: list[bytes] = []  #: the pieces of the body, as they arrived
         self.threads: set[int] = set()  #: the threads that passed something on
