@@ -86,7 +86,7 @@ ROWS = {
     *(f"X{number:02}" for number in range(1, 9)),
     *(f"C{number:02}" for number in range(1, 33)),
     *("D", *(f"I{number:02}" for number in (*range(1, 8), *range(9, 13), 16))),
-    *(f"E{number:02}" for number in range(1, 15)),
+    *(f"E{number:02}" for number in range(1, 16)),
     *(f"F{number:02}" for number in range(1, 36)),
     *(f"N{number:02}" for number in range(1, 7)),
 }
