@@ -494,6 +494,79 @@ def test_rejections(protocol: str, status: int, body: str, finish: str, text: st
     assert completion.usage == Usage(cost_usd=0.0)
 
 
+def _reporting(protocol: str, error: dict[str, Any]) -> list[dict[str, Any]]:
+    """The events in which a protocol reports an error."""
+    if protocol == "chat":
+        return [{**NAMES, "type": "chunk", "error": error, "choices": []}, chunk({}, "error", error=error)]
+    if protocol == "messages":
+        return [{"type": "error", "error": error}]
+    failed = {**RESPONSE, "status": "failed", "output": [], "usage": None, "error": error}
+    flat = {**error, "type": "error"} if "code" in error else {"type": "error", "error": error}
+    return [{"type": "response.failed", "response": failed}, {"type": "error", "error": error}, flat]
+
+
+FLAGGED = "Invalid prompt: your prompt was flagged as potentially violating our usage policy."
+
+
+@EACH
+@pytest.mark.parametrize(
+    ("error", "finish"),
+    [
+        ({"code": "context_length_exceeded", "message": "x"}, "context_overflow"),
+        ({"code": "context_length_exceeded", "type": "server_error", "message": "x"}, "context_overflow"),
+        ({"type": "invalid_request_error", "message": "prompt is too long: 9 > 8"}, "context_overflow"),
+        ({"code": 400, "message": "This model's maximum context length is 8 tokens"}, "context_overflow"),
+        ({"message": "exceeds the available context size"}, "context_overflow"),
+        ({"code": "server_error", "message": "the input exceeds the context window"}, "context_overflow"),
+        ({"code": "content_policy_violation", "message": "x"}, "refusal"),
+        ({"code": "content_filter", "type": "invalid_request_error", "message": "x"}, "refusal"),
+        ({"code": "invalid_prompt", "message": FLAGGED}, "refusal"),
+        ({"type": "invalid_request_error", "message": "Output blocked by content filtering policy"}, "refusal"),
+        ({"code": "invalid_prompt", "message": "x"}, "rejected"),
+        ({"type": "invalid_request_error", "message": "x"}, "rejected"),
+        ({"code": 400, "message": "Provider returned error"}, "rejected"),
+        ({"code": "server_error", "message": "x"}, ""),
+        ({"code": 502, "message": "x"}, ""),
+        ({"type": "api_error", "message": "usage policy"}, ""),
+        ({"type": "overloaded_error", "message": "context length"}, ""),
+        ({"code": "rate_limit_exceeded", "message": "too many tokens per minute"}, ""),
+        ({"code": 429, "message": "too many tokens"}, ""),
+        ({"code": "timeout", "message": "context window"}, ""),
+        ({"code": "insufficient_quota", "type": "invalid_request_error", "message": "x"}, ""),
+        ({"code": "invalid_api_key", "type": "invalid_request_error", "message": "x"}, ""),
+        ({"code": 401, "message": "x"}, ""),
+        ({"code": "new_code", "message": "x"}, ""),
+        ({"code": 10**4_000, "message": "x"}, ""),
+        ({"message": "x"}, ""),
+    ],
+    ids=range(26),
+)
+def test_errors_inside_a_response(protocol: str, error: dict[str, Any], finish: str) -> None:
+    """An error that the request caused is a response; the server's own errors are not."""
+    begun = STREAMS[protocol][: STREAMS[protocol].index(b"data: ", 50)]
+    begun = begun[: begun.rindex(b"\n\n") + 2]
+    answers = [(begun + sse(event, named=protocol != "chat"), SSE) for event in _reporting(protocol, error)]
+    answers.append((json.dumps({"error": error}).encode(), JSON))
+    for data, kind in answers:
+        if not finish:
+            with pytest.raises(ValueError, match=r"error|failed|JSON"):
+                read(protocol, data, kind=kind)
+            continue
+        completion = read(protocol, data, kind=kind)
+        assert completion.finish == finish
+        assert error["message"] in completion.message.content
+        assert completion.usage == (Usage(cost_usd=0.0) if finish == "context_overflow" else None)
+
+
+def test_usage_of_a_failed_response() -> None:
+    error = {"code": "invalid_prompt", "message": FLAGGED}
+    response = {**RESPONSE, "status": "failed", "output": [], "error": error}
+    completion = read("responses", sse({"type": "response.failed", "response": response}))
+    assert (completion.finish, completion.usage) == ("refusal", EXPECTED.usage)
+    failing = {**NAMES, "type": "chunk", "choices": [], "error": error, "usage": CHAT_USAGE}
+    assert read("chat", sse(failing, named=False)).usage == EXPECTED.usage
+
+
 @EACH
 @pytest.mark.parametrize("status", [100, 204, 301, 302, 304])
 def test_other_statuses(protocol: str, status: int) -> None:

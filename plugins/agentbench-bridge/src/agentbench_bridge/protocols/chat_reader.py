@@ -9,7 +9,7 @@ import attrs
 
 from agentbench_bridge.protocols.chat import CALL_EXTRAS, parse
 from agentbench_bridge.protocols.common import string
-from agentbench_bridge.protocols.reading import ended, error_text, loaded, usage
+from agentbench_bridge.protocols.reading import ReportedError, ended, error_text, loaded, usage
 from agentbench_bridge.protocols.sse import Event
 from agentbench_core import Completion
 
@@ -44,7 +44,7 @@ class ChatCollector:
             return
         chunk = loaded(event.data)
         if chunk.get("error") or event.name == "error":
-            raise ValueError(f"the stream reported an error: {error_text(chunk)}")
+            raise ReportedError(f"the stream reported an error: {error_text(chunk)}", chunk)
         for name in ("id", "model", "provider", "usage"):
             if chunk.get(name):
                 self._fields[name] = chunk[name]
@@ -54,7 +54,7 @@ class ChatCollector:
 
     def _choice(self, choice: Mapping[str, Any]) -> None:
         if choice.get("error"):
-            raise ValueError(f"the stream reported an error: {error_text(choice)}")
+            raise ReportedError(f"the stream reported an error: {error_text(choice)}", choice)
         self._started = True
         delta = choice.get("delta") or choice.get("message") or {}
         for name in _TEXTS:
@@ -127,7 +127,7 @@ def interpret(response: Mapping[str, Any]) -> Completion:
     """The completion in a response."""
     choice = response["choices"][0]
     if choice.get("error"):
-        raise ValueError(f"the server reported an error: {error_text(choice)}")
+        raise ReportedError(f"the server reported an error: {error_text(choice)}", choice)
     written = {name: value for name, value in choice["message"].items() if name not in ("annotations", "audio")}
     message = parse({**written, "role": "assistant"})
     reason = choice.get("finish_reason") or "stop"

@@ -9,7 +9,7 @@ import attrs
 
 from agentbench_bridge.protocols.common import string
 from agentbench_bridge.protocols.messages import parse
-from agentbench_bridge.protocols.reading import count, ended, error_text, loaded, usage
+from agentbench_bridge.protocols.reading import ReportedError, count, ended, error_text, loaded, usage
 from agentbench_bridge.protocols.sse import Event
 from agentbench_core import Completion, Message, Usage
 
@@ -42,7 +42,7 @@ class MessagesCollector:
         data = loaded(event.data)
         kind = data.get("type", event.name)
         if kind == "error" or data.get("error"):
-            raise ValueError(f"the stream reported an error: {error_text(data)}")
+            raise ReportedError(f"the stream reported an error: {error_text(data)}", data)
         if kind == "message_start":
             self._message = dict(data["message"])
         elif kind == "content_block_start":

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import attrs
 
@@ -18,7 +18,7 @@ MAX_RESPONSE = 64 * 2**20
 MAX_STREAM = 4 * MAX_RESPONSE
 """Maximum number of bytes of a stream: each piece of the content has its own event."""
 _MAX_ERROR = 2**20
-_SHOWN = 2_000
+_MOST_SHOWN = 2_000
 """Maximum number of characters of an error message."""
 _TOO_LONG = re.compile(
     r"context_length_exceeded|context_window_exceeded|exceed_context_size|maximum context length"
@@ -27,7 +27,28 @@ _TOO_LONG = re.compile(
     r"|string_above_max_length",
     re.IGNORECASE,
 )
+"""In codes and messages: the request exceeds the context window."""
+_POLICY_CODES = re.compile(r"content_?(?:policy|filter)|polic(?:y|ies)_?violation|moderation|refusal|safety")
+_POLICY_TEXT = re.compile(r"usage polic|content (?:\w+ )?polic|content filter|flagged|moderation", re.IGNORECASE)
+_INVALID = re.compile(r"invalid_(?:request|prompt)|bad_?request|request_too_large|400|413|422")
+_SERVER = re.compile(r"(?:internal_)?server(?:_error)?|api_error|500|502")
+_OTHERS = re.compile(
+    r"rate_?limit|too_many_requests|overload|capacity|unavailable|time_?d?_?out|quota|credit|billing|payment|auth"
+    r"|api_key|permission|not_found|[1-9][0-9]{2}"
+)
+"""Codes of errors that the request does not cause, unless they are in one of the patterns above."""
 _MOST_TOKENS = 10**12
+
+
+RequestFailure = Literal["context_overflow", "refusal", "rejected"]
+
+
+class ReportedError(ValueError):
+    """An error that a server reports in a stream or in a body."""
+
+    def __init__(self, text: str, response: Mapping[str, Any]) -> None:
+        super().__init__(text)
+        self.response = response  #: the object with the error; it may have a ``usage``
 
 
 class Reader(Protocol):
@@ -42,7 +63,7 @@ class Reader(Protocol):
     def completed(self) -> Completion:
         """The response, after its last byte.
 
-        Raises ValueError if it is incomplete or malformed, or if its stream reports a failure.
+        Raises ValueError if it is incomplete or malformed, or if it reports a failure that the request did not cause.
         """
 
 
@@ -74,7 +95,7 @@ class ResponseReader:
     _events: EventParser = attrs.field(factory=EventParser, init=False)
     _body: bytearray = attrs.field(factory=bytearray, init=False)
     _size: int = attrs.field(default=0, init=False)
-    _failure: str = attrs.field(default="", init=False)
+    _failure: ValueError | None = attrs.field(default=None, init=False)
 
     def started(self, status: int, headers: Mapping[str, str]) -> None:
         """The status and the headers; the content type decides whether the body is a stream."""
@@ -95,7 +116,7 @@ class ResponseReader:
             return
         most = MAX_STREAM if self.stream else MAX_RESPONSE
         if self._size > most:
-            self._failure = f"the response has more than {most // 2**20} MiB"
+            self._failure = ValueError(f"the response has more than {most // 2**20} MiB")
             self._body.clear()
         elif self.stream:
             self._add(self._events.feed(data))
@@ -110,12 +131,20 @@ class ResponseReader:
             raise ValueError(f"the server responded with status {self._status}")
         if self.stream:
             self._add(self._events.close())
-        if self._failure:
-            raise ValueError(self._failure)
+        try:
+            return self._completion()
+        except ReportedError as error:
+            finish = request_failure(error.response)
+            if finish is None:
+                raise
+            return failed(finish, error.response)
+
+    def _completion(self) -> Completion:
+        if self._failure is not None:
+            raise self._failure
         response = self.collector.response() if self.stream else loaded(bytes(self._body))
-        error = response.get("error")
-        if error:
-            raise ValueError(f"the server reported an error: {error_text(response)}")
+        if response.get("error"):
+            raise ReportedError(f"the server reported an error: {error_text(response)}", response)
         try:
             return self.interpret(response)
         except (AttributeError, IndexError, KeyError, RecursionError, TypeError) as error:
@@ -128,9 +157,9 @@ class ResponseReader:
             try:
                 self.collector.add(event)
             except ValueError as error:
-                self._failure = str(error)
+                self._failure = error
             except (AttributeError, IndexError, KeyError, RecursionError, TypeError) as error:
-                self._failure = f"the stream contains a malformed event: {error!r:.200}"
+                self._failure = ValueError(f"the stream contains a malformed event: {error!r:.200}")
 
 
 def loaded(text: bytes | str) -> dict[str, Any]:
@@ -161,7 +190,7 @@ def rejection(status: int, body: bytes) -> Completion:
         text = error_text(loaded(body))
     except ValueError:
         text = body.decode("utf-8", "replace").strip()
-    text = text[:_SHOWN] or f"status {status}"
+    text = text[:_MOST_SHOWN] or f"status {status}"
     finish: Any = "context_overflow" if status in (400, 413, 422) and _TOO_LONG.search(text) else "rejected"
     return Completion(
         message=Message(role="assistant", content=text, opaque={"status": status}),
@@ -174,14 +203,58 @@ def error_text(response: Mapping[str, Any]) -> str:
     """The code and the message of an error in any of the known forms."""
     error = response.get("error")
     if isinstance(error, str):
-        return error[:_SHOWN]
+        return error[:_MOST_SHOWN]
     fields = error if isinstance(error, dict) else response
     values = [fields.get(name) for name in ("code", "type", "message", "detail")]
     metadata = fields.get("metadata")
     if isinstance(metadata, dict):
         values.append(metadata.get("raw"))
-    words = [str(value) for value in values if isinstance(value, (str, int)) and value not in ("", "error")]
-    return ": ".join(dict.fromkeys(words))[:_SHOWN]
+    words = [str(value)[:_MOST_SHOWN] for value in values if _is_word(value)]
+    return ": ".join(dict.fromkeys(words))[:_MOST_SHOWN]
+
+
+def _is_word(value: object) -> bool:
+    if isinstance(value, int):
+        return abs(value) < 10**9
+    return isinstance(value, str) and value not in ("", "error")
+
+
+def request_failure(response: Mapping[str, Any]) -> RequestFailure | None:
+    """How a response ends whose error is caused by the request; ``None`` for errors of the server and unknown ones."""
+    error = response.get("error")
+    fields = error if isinstance(error, dict) else response
+    codes = [str(fields[name])[:100].lower() for name in ("code", "type") if _is_word(fields.get(name))]
+    if any(_TOO_LONG.search(code) for code in codes):
+        return "context_overflow"
+    if any(_POLICY_CODES.search(code) for code in codes):
+        return "refusal"
+    others = [code for code in codes if not _INVALID.match(code)]
+    if any(_OTHERS.search(code) for code in others if not _SERVER.fullmatch(code)):
+        return None
+    text = error_text(response)
+    if _TOO_LONG.search(text):
+        return "context_overflow"
+    if not any(_INVALID.match(code) for code in codes):
+        return None
+    return "refusal" if _POLICY_TEXT.search(text) else "rejected"
+
+
+def failed(finish: RequestFailure, response: Mapping[str, Any]) -> Completion:
+    """The completion for an error that the request caused, and that a response reports after it began.
+
+    Requests that are too long fail before any output: they are free if the server reports no usage.
+    """
+    reported = response.get("usage")
+    own = isinstance(reported, dict) and "input_tokens" in reported
+    known = usage(
+        reported,
+        prompt=("input_tokens",) if own else ("prompt_tokens",),
+        completion="output_tokens" if own else "completion_tokens",
+        cached=("input_tokens_details" if own else "prompt_tokens_details", "cached_tokens"),
+    )
+    if known is None and finish == "context_overflow":
+        known = Usage(cost_usd=0.0)
+    return Completion(message=Message(role="assistant", content=error_text(response)), finish=finish, usage=known)
 
 
 def usage(

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from agentbench_bridge.protocols.common import bare, string
-from agentbench_bridge.protocols.reading import at, ended, error_text, loaded, usage
+from agentbench_bridge.protocols.reading import ReportedError, at, ended, error_text, loaded, usage
 from agentbench_bridge.protocols.responses import parse
 from agentbench_bridge.protocols.sse import Event
 from agentbench_core import Completion, Message
@@ -30,9 +30,10 @@ class ResponsesCollector:
         data = loaded(event.data)
         kind = data.get("type", event.name)
         if kind == "error" or (kind != "response.failed" and data.get("error")):
-            raise ValueError(f"the stream reported an error: {error_text(data)}")
+            raise ReportedError(f"the stream reported an error: {error_text(data)}", data)
         if kind == "response.failed":
-            raise ValueError(f"the response failed: {error_text(data['response'])}")
+            response = data["response"]
+            raise ReportedError(f"the response failed: {error_text(response)}", response)
         if kind == "response.output_item.done":
             index = data.get("output_index", len(self._items))
             if not isinstance(index, int) or len(self._items) >= _MOST_ITEMS:
