@@ -279,6 +279,104 @@ def test_any_response_is_parsed_or_an_error(protocol: str, value: Any, data: st.
     json.dumps(dump(completion), allow_nan=False)
 
 
+RICH: dict[str, Any] = {
+    "chat": {
+        **BODIES["chat"],
+        "choices": [
+            {
+                "finish_reason": "tool_calls",
+                "message": {
+                    **BODIES["chat"]["choices"][0]["message"],
+                    "annotations": [{"type": "url_citation"}],
+                    "provider_specific_fields": {"a": 1},
+                    "reasoning_details": [{"type": "reasoning.text", "text": "x"}],
+                    "thinking_blocks": [{"type": "thinking", "thinking": "x"}],
+                    "tool_calls": [
+                        {"id": "c", "function": {"name": "f", "arguments": "{}"}, "extra_content": {"google": {}}},
+                        {"id": "d", "type": "custom", "custom": {"name": "f", "input": "x"}},
+                    ],
+                },
+            }
+        ],
+    },
+    "messages": {
+        **BODIES["messages"],
+        "content": [
+            *BODIES["messages"]["content"],
+            {"type": "text", "text": "x", "citations": [{"cited_text": "x"}]},
+            {"type": "thinking", "thinking": "x", "signature": "s"},
+            {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "x"}},
+        ],
+    },
+    "responses": {
+        **RESPONSE,
+        "output": [
+            {
+                "type": "message",
+                "role": "assistant",
+                "phase": "x",
+                "content": [{"type": "output_text", "text": "x", "annotations": [{"a": 1}], "logprobs": [{"a": 1}]}],
+            },
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "x"}], "encrypted_content": "x"},
+            *ITEMS,
+            {"type": "custom_tool_call", "call_id": "c", "name": "f", "input": "x"},
+            {"type": "local_shell_call", "call_id": "c", "action": {"command": ["x"]}},
+            {"type": "shell_call", "call_id": "c", "action": {"commands": ["x"]}},
+            {"type": "apply_patch_call", "call_id": "c", "operation": {"path": "x"}},
+            {"type": "tool_search_call", "call_id": "c", "execution": "client", "arguments": {"a": 1}},
+            {"type": "web_search_call", "id": "w", "action": {"query": "x"}},
+        ],
+    },
+}
+"""Responses with more kinds of content than the agents' own."""
+FREE = {
+    "input", "annotations", "provider_specific_fields", "reasoning_details", "thinking_blocks", "extra_content",
+    "citations", "cited_text", "phase", "logprobs", "action", "operation", "commands", "arguments", "signature",
+    "encrypted_content", "query", "path", "reasoning", "a", "usage", "google",
+}  # fmt: skip
+"""Fields of responses that may contain anything."""
+
+
+def _nested(depth: int, *, listed: bool) -> str:
+    return "[" * depth + "1" + "]" * depth if listed else '{"a": ' * depth + "1" + "}" * depth
+
+
+@EACH
+@pytest.mark.parametrize("value", [_nested(120, listed=True), _nested(120, listed=False), "9" * 5_000])
+def test_content_of_a_response_is_never_an_error(protocol: str, value: str) -> None:
+    """Models determine the content, including how deeply it is nested."""
+    for position in range(len(_places(RICH[protocol]))):
+        body = json.loads(json.dumps(RICH[protocol]))
+        container, key = _places(body)[position]
+        if isinstance(container, dict):
+            container["x"] = "HERE"
+        if key in FREE or (isinstance(container, list) and container == ["x"]):
+            container[key] = "HERE"
+        data = json.dumps(body).replace('"HERE"', value)
+        json.dumps(dump(read(protocol, data.encode(), kind=JSON)), allow_nan=False)
+        if protocol == "responses":
+            event = f'data: {{"type": "response.completed", "response": {data}}}\n\n'
+            json.dumps(dump(read(protocol, event.encode())), allow_nan=False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    protocol=st.sampled_from(list(PATHS)), depth=st.integers(60, 3_000), listed=st.booleans(), text=st.text(max_size=9)
+)
+def test_arguments_may_be_nested_deeply(protocol: str, depth: int, listed: bool, text: str) -> None:
+    value = _nested(depth, listed=listed).replace("1", json.dumps(text))
+    written = {"chat": json.dumps(value), "responses": json.dumps(value), "messages": value}[protocol]
+    given_ = {"chat": json.dumps(WRITTEN), "responses": json.dumps(WRITTEN), "messages": json.dumps(COMMAND)}[protocol]
+    data = json.dumps(BODIES[protocol])
+    assert given_ in data
+    completion = read(protocol, data.replace(given_, written).encode(), kind=JSON)
+    (call,) = completion.message.tool_calls
+    assert bool(call.problem) is (listed or depth > 100)
+    if call.problem:
+        (kept,) = completion.message.opaque["unreadable"]
+        assert isinstance(kept, str)
+
+
 # --- details -------------------------------------------------------------------------------------------------------
 
 

@@ -45,7 +45,10 @@ Check = Callable[[Any, str, Review], None]
 
 def shown(value: object) -> str:
     """A value of a request, for messages: short, ASCII."""
-    text = ascii(value)
+    try:
+        text = ascii(value)
+    except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits
+        text = f"this {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -10,6 +10,7 @@ import attrs
 
 from agentbench_bridge.protocols.admission import DEFAULT_OUTPUT_TOKENS, Limits, ModelMap
 from agentbench_bridge.protocols.checks import HOSTED, Review, shown
+from agentbench_bridge.protocols.strict_json import MAX_DEPTH
 from agentbench_core import Message, Request, ToolCall, ToolSpec
 
 _SHELLS = frozenset(
@@ -98,17 +99,32 @@ def spec(name: str, description: object, parameters: object) -> ToolSpec:
     )
 
 
-def bare(value: Any, *dropped: str) -> Any:
-    """A value without nulls, fields that differ between equal runs, and the fields ``dropped``."""
+def bare(value: Any, *dropped: str, levels: int = MAX_DEPTH) -> Any:
+    """A value without nulls, fields that differ between equal runs, and the fields ``dropped``.
+
+    Containers below ``levels`` become JSON text: responses may be nested more deeply than a message.
+    """
+    if isinstance(value, (dict, list)) and not levels:
+        return as_text(value)
     if isinstance(value, dict):
         return {
-            name: bare(item, *dropped)
+            name: bare(item, *dropped, levels=levels - 1)
             for name, item in sorted(value.items())
             if item is not None and name != "cache_control" and name not in dropped
         }
     if isinstance(value, list):
-        return [bare(item, *dropped) for item in value]
+        return [bare(item, *dropped, levels=levels - 1) for item in value]
     return value
+
+
+def as_text(value: object) -> str:
+    """A string as it is, and anything else as JSON; empty if that is nested too deeply."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, default=repr)
+    except RecursionError:
+        return ""
 
 
 def request(body: Mapping[str, Any], parsed: Parsed, *, used: Iterable[str], max_tokens: int) -> Request:
@@ -189,9 +205,9 @@ def message(
     )
 
 
-def unreadable(pairs: Iterable[tuple[ToolCall, object]]) -> list[Any]:
-    """The arguments of calls with a problem, so that requests with different ones differ."""
-    return [written for made, written in pairs if made.problem]
+def unreadable(pairs: Iterable[tuple[ToolCall, object]]) -> list[str]:
+    """The arguments of calls with a problem as text, so that requests with different ones differ."""
+    return [as_text(written) for made, written in pairs if made.problem]
 
 
 def parts(content: object, texts: Mapping[str, str]) -> tuple[list[str], list[Any]]:

@@ -37,6 +37,11 @@ _OTHERS = re.compile(
     r"|api_key|permission|not_found|[1-9][0-9]{2}"
 )
 """Codes of errors that the request does not cause, unless they are in one of the patterns above."""
+_DEEPEST = 200
+_LONGEST_NUMBER = 4_000
+"""Maximum number of digits of an integer; Python does not write longer ones."""
+_TOKENS = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
+"""Strings and brackets in JSON."""
 _MOST_TOKENS = 10**12
 
 
@@ -163,11 +168,16 @@ class ResponseReader:
 
 
 def loaded(text: bytes | str) -> dict[str, Any]:
-    """The JSON object in a response, with null for numbers that are not finite. Raises ValueError."""
+    """The JSON object in a response, with null for numbers that are not finite or too long, and for what is nested
+    too deeply. Raises ValueError.
+    """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     try:
-        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        try:
+            value = _DECODER.decode(text)
+        except RecursionError:
+            value = _DECODER.decode(_shallow(text))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the response is not valid JSON: {error}") from None
     if not isinstance(value, dict):
@@ -182,6 +192,29 @@ def _no_number(name: str) -> None:
 def _finite(written: str) -> float | None:
     value = float(written)
     return value if math.isfinite(value) else None
+
+
+def _whole(written: str) -> int | None:
+    return int(written) if len(written) <= _LONGEST_NUMBER else None
+
+
+def _shallow(text: str) -> str:
+    """JSON with null for all containers below :data:`_DEEPEST`."""
+    kept: list[str] = []
+    depth = position = 0
+    for token in _TOKENS.finditer(text):
+        if token[0] in ("[", "{"):
+            depth += 1
+            if depth == _DEEPEST + 1:
+                kept += (text[position : token.start()], "null")
+        elif token[0] in ("]", "}"):
+            if depth == _DEEPEST + 1:
+                position = token.end()
+            depth -= 1
+    return "".join(kept) + text[position:] if depth <= _DEEPEST else text
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
 
 
 def rejection(status: int, body: bytes) -> Completion:

@@ -35,6 +35,7 @@ from agentbench_bridge.protocols.checks import (
 )  # fmt: skip
 from agentbench_bridge.protocols.common import (
     Parsed,
+    as_text,
     bare,
     call,
     keep_tools,
@@ -408,7 +409,7 @@ def _assistant(items: Iterable[Mapping[str, Any]]) -> Message:
             texts += found
             others += rest
             if item.get("phase"):
-                others.append({"phase": item["phase"]})
+                others.append({"phase": bare(item["phase"])})
         elif kind == "reasoning":
             others.append(bare(item, "id", "status"))
         else:
@@ -431,5 +432,5 @@ def _call(kind: str, item: Mapping[str, Any]) -> ToolCall:
     arguments = bare(details, "type") if isinstance(details, dict) else {}
     command = arguments.get("command")
     if isinstance(command, list):
-        arguments["command"] = shlex.join(str(word) for word in command)
+        arguments["command"] = shlex.join(as_text(word) for word in command)
     return call(name, arguments, call_id)
