@@ -191,14 +191,19 @@ def test_images_count_in_the_size_of_a_message() -> None:
     assert message.content == "?"
 
 
-def test_citations_are_in_the_copy() -> None:
-    cited = {"type": "char_location", "cited_text": "abc"}
+def test_citations_are_removed() -> None:
+    """Models do not read them, and they may refer to files."""
+    cited = {"type": "char_location", "cited_text": "abc", "file_id": "f"}
     part = {"type": "text", "text": "x", "citations": [cited], "cache_control": {"type": "ephemeral", "ttl": "1h"}}
     body = {**SETTINGS["/v1/messages"], "messages": [{"role": "assistant", "content": [part]}]}
     admitted = send("/v1/messages", body)
-    assert admitted.request.messages[0].opaque == {"parts": [{"citations": [cited]}]}
-    assert json.loads(admitted.body)["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral", "ttl": "5m"}
-    assert admitted.stripped == ("cache_control: ttl shortened from 1h to 5m, which has the listed price",)
+    assert not admitted.request.messages[0].opaque
+    (sent,) = json.loads(admitted.body)["messages"][0]["content"]
+    assert sent == {"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": "5m"}}
+    assert set(admitted.stripped) == {
+        "citations: removed from the conversation, since models do not read it",
+        "cache_control: ttl shortened from 1h to 5m, which has the listed price",
+    }
 
 
 # --- the variant's settings ----------------------------------------------------------------------------------------

@@ -433,6 +433,137 @@ def test_items_are_allowed_one_by_one(item: Any) -> None:
     refusal(RESPONSES, {**PLAIN[RESPONSES], "input": [item]})
 
 
+# --- data elsewhere, in fields that hold anything ------------------------------------------------------------------
+
+FILE = {"type": "file", "file": {"hash": "h", "content": [{"type": "image_url", "image_url": {"url": URL}}]}}
+SHELL = {"type": "shell_call_output", "call_id": "c"}
+
+
+def _answer(**fields: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": "x", **fields}
+
+
+def _called(**fields: Any) -> dict[str, Any]:
+    return _answer(tool_calls=[{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}, **fields}])
+
+
+@pytest.mark.parametrize(
+    ("path", "entry"),
+    [
+        (CHAT, _answer(thinking_blocks=[{"type": "thinking", "thinking": "x", "source": {"type": "url", "url": URL}}])),
+        (CHAT, _answer(thinking_blocks=[REMOTE])),
+        (CHAT, _answer(thinking_blocks=[{"type": "document", "source": {"type": "url", "url": URL}}])),
+        (CHAT, _answer(content=[{"type": "thinking", "thinking": "x", "image_url": {"url": URL}}])),
+        (CHAT, _answer(content=[{"type": "thinking", "thinking": [{"type": "image_url", "image_url": URL}]}])),
+        (CHAT, _answer(content=[{"type": "redacted_thinking", "data": "x", "url": URL}])),
+        (CHAT, _answer(reasoning_details=[{"type": "reasoning.text", "text": "x", "image_url": URL}])),
+        (CHAT, _answer(reasoning_details=[{"type": "reasoning.text", "text": "x", "file_ids": ["f"]}])),
+        (CHAT, _answer(reasoning_details=[{"type": "reasoning.text", "source": {"type": "x"}}])),
+        (CHAT, _answer(reasoning_details=[FILE])),
+        (CHAT, _called(extra_content={"google": {"thought_signature": "s", "file_data": URL}})),
+        (CHAT, _called(extra_content={"google": {"file_data": {"file_uri": URL}}})),
+        (CHAT, _called(extra_content={"image_url": {"url": URL}})),
+        (CHAT, _called(provider_specific_fields={"image_url": {"url": URL}})),
+        (CHAT, _called(provider_specific_fields={"content": [REMOTE]})),
+        (RESPONSES, {**SHELL, "output": [{"type": "input_image", "image_url": URL}]}),
+        (RESPONSES, {**SHELL, "output": [{"type": "input_file", "file_id": "f"}]}),
+        (RESPONSES, {**SHELL, "output": [{"stdout": "x", "outcome": {"type": "exit", "file_id": "f"}}]}),
+        (RESPONSES, {**SHELL, "output": [{"stdout": [{"type": "input_image", "image_url": URL}]}]}),
+        (RESPONSES, {"role": "user", "content": "x", "internal_chat_message_metadata_passthrough": {"a": [FILE]}}),
+        (RESPONSES, {"type": "local_shell_call", "call_id": "c", "action": {"command": ["x"], "image_url": URL}}),
+        (RESPONSES, {"type": "apply_patch_call", "call_id": "c", "operation": {"file_id": "f"}}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_no_data_elsewhere_in_entries(path: str, entry: dict[str, Any]) -> None:
+    name = "input" if path == RESPONSES else "messages"
+    refusal(path, {**PLAIN[path], name: [*PLAIN[path][name], entry]})
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        (CHAT, {"logit_bias": {"url": URL}}),
+        (CHAT, {"metadata": {"a": {"File_ID": "f"}}}),
+        (RESPONSES, {"client_metadata": {"a": [{"image_url": URL}]}}),
+        (RESPONSES, {"metadata": {"file_ids": ["f"]}}),
+        (
+            MESSAGES,
+            {"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": {"file_id": "f"}}]}},
+        ),
+        (
+            CHAT,
+            {
+                "tool_choice": {
+                    "type": "allowed_tools",
+                    "allowed_tools": {"tools": [{"type": "function", "function": {"name": "bash", "url": URL}}]},
+                }
+            },
+        ),
+    ],
+    ids=str,
+)
+def test_no_data_elsewhere_in_settings(path: str, fields: dict[str, Any]) -> None:
+    refusal(path, {**PLAIN[path], **fields})
+
+
+@pytest.mark.parametrize(
+    ("path", "entry"),
+    [
+        (CHAT, _answer(annotations=[FILE])),
+        (CHAT, _answer(annotations={"url": URL})),
+        (CHAT, _answer(provider_specific_fields={"citations": [FILE]})),
+        (RESPONSES, _answer(content=[{"type": "output_text", "text": "x", "annotations": [{"file_id": URL}]}])),
+        (RESPONSES, _answer(content=[{"type": "output_text", "text": "x", "logprobs": [{"url": URL}]}])),
+        (MESSAGES, _answer(content=[{"type": "text", "text": "x", "citations": [{"file_id": "f", "url": URL}]}])),
+    ],
+    ids=str,
+)
+def test_what_models_do_not_read_is_removed(path: str, entry: dict[str, Any]) -> None:
+    name = "input" if path == RESPONSES else "messages"
+    admitted = send(path, {**PLAIN[path], name: [*PLAIN[path][name], entry]})
+    assert URL.encode() not in admitted.body
+    assert "removed from the conversation" in admitted.stripped[0]
+    assert (admitted.request.messages[-1].content, admitted.request.messages[-1].opaque) == ("x", {})
+
+
+@pytest.mark.parametrize(
+    ("path", "entry"),
+    [
+        (CHAT, _answer(thinking_blocks=[{"type": "thinking", "thinking": "x", "signature": "s"}])),
+        (CHAT, _answer(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "x"}], "closed": True}])),
+        (
+            CHAT,
+            _answer(
+                reasoning_details=[
+                    {
+                        "type": "reasoning.encrypted",
+                        "data": "x",
+                        "id": None,
+                        "format": "openai-responses-v1",
+                        "index": 0,
+                    }
+                ]
+            ),
+        ),
+        (CHAT, _called(extra_content={"google": {"thought_signature": "s"}})),
+        (CHAT, _called(provider_specific_fields={"thought_signature": "s"})),
+        (
+            RESPONSES,
+            {**SHELL, "output": [{"stdout": "x", "stderr": "", "outcome": {"type": "exit", "exit_code": -9}}]},
+        ),
+        (RESPONSES, {**SHELL, "output": [{"stdout": "x", "stderr": "", "outcome": {"type": "timeout"}}]}),
+        (MESSAGES, _answer(content=[{"type": "tool_use", "id": "t", "name": "f", "input": {"url": URL}}])),
+    ],
+    ids=str,
+)
+def test_what_servers_want_back_is_forwarded(path: str, entry: dict[str, Any]) -> None:
+    name = "input" if path == RESPONSES else "messages"
+    admitted = send(path, {**PLAIN[path], name: [*PLAIN[path][name], entry]})
+    assert json.loads(admitted.body)[name][-1] == entry
+    assert not admitted.stripped
+
+
 @EACH
 @pytest.mark.parametrize("role", ["function", "Tool", "web_search", None, 1, ["user"]])
 def test_roles(path: str, role: Any) -> None:

@@ -22,10 +22,12 @@ from agentbench_bridge.protocols.checks import (
     check_fields,
     each,
     either,
+    flat_object,
     free_object,
     number,
     one_of,
     record,
+    removed,
     schema,
     shown,
     tagged,
@@ -58,6 +60,16 @@ CALL_EXTRAS = ("extra_content", "provider_specific_fields")
 TEXTS: Mapping[str, str] = {"text": "text", "refusal": "refusal"}
 """Types of content parts that are text, and the fields with the text."""
 
+_THINKING: Mapping[str, Check] = {
+    "thinking": record(
+        {"type": text},
+        {
+            "thinking": either(text, each(record({"type": one_of("text"), "text": text}))), "signature": text,
+            "closed": boolean, "cache_control": cache_control,
+        },
+    ),
+    "redacted_thinking": record({"type": text, "data": text}, {"cache_control": cache_control}),
+}  # fmt: skip
 _TEXT_PART = record({"type": text, "text": text}, {"cache_control": cache_control})
 _PARTS = tagged(
     {
@@ -70,19 +82,20 @@ _PARTS = tagged(
             {"type": text, "file": record({"file_data": FILE_URL}, {"filename": text})},
             {"cache_control": cache_control},
         ),
-        "thinking": free_object,
-        "redacted_thinking": free_object,
+        **_THINKING,
     }
 )
 _CONTENT = either(text, each(_PARTS))
+_EXTRA_CONTENT = record({}, {"google": flat_object})
+"""Signatures of thoughts, as Gemini wants them back."""
 _CALLS = each(
     tagged(
         {
             "function": record(
                 {"function": record({"name": text}, {"arguments": text})},
                 {
-                    "type": text, "id": text, "index": whole(0, 10_000), "extra_content": free_object,
-                    "provider_specific_fields": free_object, "cache_control": cache_control,
+                    "type": text, "id": text, "index": whole(0, 10_000), "extra_content": _EXTRA_CONTENT,
+                    "provider_specific_fields": flat_object, "cache_control": cache_control,
                 },
             ),
             "custom": record({"type": text, "custom": record({"name": text, "input": text})}, {"id": text}),
@@ -101,8 +114,8 @@ _MESSAGES = tagged(
             {
                 "content": _CONTENT, "name": text, "tool_calls": _CALLS, "refusal": text, "reasoning": text,
                 "reasoning_content": text, "reasoning_text": text, "reasoning_opaque": text,
-                "reasoning_details": each(free_object), "thinking_blocks": each(free_object),
-                "provider_specific_fields": free_object, "annotations": each(free_object),
+                "reasoning_details": each(flat_object), "thinking_blocks": each(tagged(_THINKING)),
+                "provider_specific_fields": removed, "annotations": removed,
                 "cache_control": cache_control, "prefix": boolean, "partial": boolean,
             },
         ),
@@ -263,7 +276,7 @@ def _check_choice(body: Mapping[str, Any], review: Review) -> None:
     offered = {(tool.get("type"), _name(tool)) for tool in objects(body.get("tools"))}
     named: list[Any] = [choice]
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        record({"type": text, "allowed_tools": record({"tools": each(free_object)}, {"mode": text})})(
+        record({"type": text, "allowed_tools": record({"tools": each(tagged(_TOOLS))}, {"mode": text})})(
             choice, "tool_choice", review
         )
         inner = choice.get("allowed_tools")

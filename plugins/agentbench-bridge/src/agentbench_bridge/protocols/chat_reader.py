@@ -121,6 +121,8 @@ def _joined(detail: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _PIECES = frozenset({"text", "summary", "data"})
+_UNREAD = frozenset({"annotations", "audio", "provider_specific_fields"})
+"""Fields of messages that are not in the parsed copy of requests, either."""
 
 
 def interpret(response: Mapping[str, Any]) -> Completion:
@@ -128,7 +130,7 @@ def interpret(response: Mapping[str, Any]) -> Completion:
     choice = response["choices"][0]
     if choice.get("error"):
         raise ReportedError(f"the server reported an error: {error_text(choice)}", choice)
-    written = {name: value for name, value in choice["message"].items() if name not in ("annotations", "audio")}
+    written = {name: value for name, value in choice["message"].items() if name not in _UNREAD}
     message = parse({**written, "role": "assistant"})
     reason = choice.get("finish_reason") or "stop"
     if reason == "error":

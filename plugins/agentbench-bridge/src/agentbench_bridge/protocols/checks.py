@@ -68,15 +68,48 @@ def boolean(value: Any, where: str, review: Review) -> None:
         review.refuse(f"{where} must be true or false, not {shown(value)}")
 
 
-def free_object(value: Any, where: str, review: Review) -> None:
-    """Any object."""
+def any_object(value: Any, where: str, review: Review) -> None:
+    """Any object: what models only read as text, such as the input of a tool."""
     if not isinstance(value, dict):
         review.refuse(f"{where} must be an object, not {shown(value)}")
 
 
+def free_object(value: Any, where: str, review: Review) -> None:
+    """An object that refers to no data elsewhere."""
+    any_object(value, where, review)
+    rest = [value]
+    while rest:
+        item = rest.pop()
+        if isinstance(item, dict):
+            for name, inner in item.items():
+                is_inline = inner is None or (isinstance(inner, str) and inner.startswith("data:"))
+                if name.lower() in _REMOTE and not is_inline:
+                    reason = f"{where} has the key {shown(name)}: only data: URLs are forwarded (providers would fetch"
+                    review.refuse(f"{reason} others)", hosted=True)
+            rest += item.values()
+        elif isinstance(item, list):
+            rest += item
+
+
+_REMOTE = frozenset({"url", "image_url", "file_url", "file_id", "file_ids", "file_data"})
+"""Keys with which a request refers to data that the provider would fetch."""
+
+
+def flat_object(value: Any, where: str, review: Review) -> None:
+    """An object of strings, numbers and booleans that refers to no data elsewhere."""
+    free_object(value, where, review)
+    for name, item in value.items() if isinstance(value, dict) else ():
+        if isinstance(item, (dict, list)):
+            review.refuse(f"{where}.{shown(name)[1:-1]} must not be an object or an array: remove it")
+
+
+def removed(value: Any, where: str, review: Review) -> None:
+    """Any value; :func:`record` removes it, since models do not read it."""
+
+
 def schema(value: Any, where: str, review: Review) -> None:
     """A JSON Schema that refers only to its own parts."""
-    free_object(value, where, review)
+    any_object(value, where, review)
     rest = [value]
     while rest:
         item = rest.pop()
@@ -167,8 +200,12 @@ def record(required: Mapping[str, Check], optional: Mapping[str, Check] | None =
         for name in required:
             if value.get(name) is None:
                 review.refuse(f"{where}.{name} is missing")
-        for name, item in value.items():
-            if name not in allowed:
+        for name, item in list(value.items()):
+            if allowed.get(name) is removed:
+                del value[name]
+                if item:
+                    review.change(f"{name}: removed from the conversation, since models do not read it")
+            elif name not in allowed:
                 review.refuse(f"{where}.{shown(name)[1:-1]} is not forwarded: remove it")
             elif item is not None:
                 allowed[name](item, f"{where}.{name}", review)

@@ -210,8 +210,12 @@ def unreadable(pairs: Iterable[tuple[ToolCall, object]]) -> list[str]:
     return [as_text(written) for made, written in pairs if made.problem]
 
 
+_UNREAD = ("type", "id", "annotations", "citations", "logprobs")
+"""Fields of texts that models do not read when they are sent back."""
+
+
 def parts(content: object, texts: Mapping[str, str]) -> tuple[list[str], list[Any]]:
-    """The texts of a message's content, its other parts, and further fields of texts, such as citations.
+    """The texts of a message's content, its other parts, and further fields of texts.
 
     Args:
         content: text, or an array of parts.
@@ -225,7 +229,7 @@ def parts(content: object, texts: Mapping[str, str]) -> tuple[list[str], list[An
         field = texts.get(str(part.get("type"))) if isinstance(part, dict) else None
         if field is not None and isinstance(part.get(field), str):
             found.append(part[field])
-            rest = {name: value for name, value in part.items() if name not in ("type", "id", field) and value}
+            rest = {name: value for name, value in part.items() if name not in (*_UNREAD, field) and value}
             if bare(rest):
                 others.append(bare(rest))
         else:

@@ -16,17 +16,18 @@ from agentbench_bridge.protocols.checks import (
     TOOL_NAME,
     Check,
     Review,
+    any_object,
     anything,
     boolean,
     cache_control,
     check_fields,
     each,
     either,
-    free_object,
     matching,
     number,
     one_of,
     record,
+    removed,
     schema,
     shown,
     tagged,
@@ -84,7 +85,7 @@ BETAS = frozenset(
 TEXTS: Mapping[str, str] = {"text": "text"}
 _CACHED: Mapping[str, Check] = {"cache_control": cache_control}
 _MEDIA = matching(r"(?:image/(?:png|jpeg|gif|webp)|application/pdf|text/plain)", "the type of an image, PDF or text")
-_TEXT = record({"type": text, "text": text}, {**_CACHED, "citations": each(free_object)})
+_TEXT = record({"type": text, "text": text}, {**_CACHED, "citations": removed})
 _INLINE: Mapping[str, Check] = {
     "base64": record({"type": text, "media_type": _MEDIA, "data": BASE64}),
     "text": record({"type": text, "media_type": _MEDIA, "data": text}),
@@ -133,7 +134,7 @@ _BLOCKS = tagged(
         "thinking": record({"type": text}, {"thinking": text, "signature": text, "display": text, **_CACHED}),
         "redacted_thinking": record({"type": text, "data": text}, _CACHED),
         "tool_use": record(
-            {"type": text, "id": text, "name": text, "input": free_object},
+            {"type": text, "id": text, "name": text, "input": any_object},
             {**_CACHED, "caller": tagged({"direct": record({"type": text})})},
         ),
         "tool_result": record(
@@ -150,10 +151,17 @@ _OUTPUT = record({}, {"effort": text, "format": _FORMAT, "task_budget": _BUDGET}
 _MESSAGE = record(
     {"role": one_of("user", "assistant", "system"), "content": either(text, each(_BLOCKS))}, {"output_config": _OUTPUT}
 )
+
+
+def _keep(value: Any, where: str, review: Review) -> None:
+    """Which thoughts to keep: a word, or a number of turns."""
+    (text if isinstance(value, str) else _EDIT_SIZE)(value, where, review)
+
+
 _EDIT_SIZE = record({"type": text, "value": whole(0, 10_000_000)})
 _EDITS = tagged(
     {
-        "clear_thinking_20251015": record({"type": text}, {"keep": anything}),
+        "clear_thinking_20251015": record({"type": text}, {"keep": _keep}),
         "clear_tool_uses_20250919": record(
             {"type": text},
             {
@@ -167,7 +175,7 @@ _OWN_TOOL = record(
     {"name": TOOL_NAME, "input_schema": schema},
     {
         **_CACHED, "type": one_of("custom"), "description": text, "strict": boolean, "defer_loading": boolean,
-        "eager_input_streaming": boolean, "input_examples": each(free_object),
+        "eager_input_streaming": boolean, "input_examples": each(any_object),
         "allowed_callers": each(one_of("direct")),
     },
 )  # fmt: skip

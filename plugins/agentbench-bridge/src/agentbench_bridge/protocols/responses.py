@@ -26,6 +26,7 @@ from agentbench_bridge.protocols.checks import (
     number,
     one_of,
     record,
+    removed,
     schema,
     shown,
     tagged,
@@ -57,9 +58,7 @@ TEXTS: Mapping[str, str] = {"input_text": "text", "output_text": "text", "text":
 _PARTS = tagged(
     {
         "input_text": record({"type": text, "text": text}),
-        "output_text": record(
-            {"type": text, "text": text}, {"annotations": each(free_object), "logprobs": each(free_object)}
-        ),
+        "output_text": record({"type": text, "text": text}, {"annotations": removed, "logprobs": removed}),
         "refusal": record({"type": text, "refusal": text}),
         "input_image": record({"type": text, "image_url": IMAGE_URL}, {"detail": text}),
         "input_file": record({"type": text, "file_data": FILE_URL}, {"filename": text}),
@@ -118,6 +117,19 @@ def _reference(value: Any, where: str, review: Review) -> None:
     review.refuse(f"{where} refers to a stored item: set store to false in the agent, so that it sends whole items")
 
 
+_SHELL_OUTPUT = record(
+    {},
+    {
+        "stdout": text,
+        "stderr": text,
+        "outcome": tagged(
+            {
+                "exit": record({"type": text}, {"exit_code": whole(-(2**63), 2**63)}),
+                "timeout": record({"type": text}),
+            }
+        ),
+    },
+)
 _ITEMS = tagged(
     {
         "item_reference": _reference,
@@ -146,7 +158,7 @@ _ITEMS = tagged(
             {"environment": record({"type": one_of("local")}), **_ITEM},
         ),
         "shell_call_output": record(
-            {"type": text, "call_id": text}, {"output": each(free_object), "max_output_length": TOKENS, **_ITEM}
+            {"type": text, "call_id": text}, {"output": each(_SHELL_OUTPUT), "max_output_length": TOKENS, **_ITEM}
         ),
         "apply_patch_call": record({"type": text, "call_id": text, "operation": free_object}, _ITEM),
         "apply_patch_call_output": record({"type": text, "call_id": text}, {"output": text, **_ITEM}),
