@@ -259,7 +259,25 @@ def test_thinking_fits_the_output_limit() -> None:
     admitted = send(entry["path"], entry["body"], limits=Limits(max_tokens=8_000))
     assert json.loads(admitted.body)["thinking"]["budget_tokens"] == 4_000
     assert any("budget_tokens" in change for change in admitted.stripped)
-    assert "max_tokens above 1024" in reasons(entry["path"], entry["body"], limits=Limits(max_tokens=1_000))
+    assert "output limit above 1024 tokens, not 1000" in reasons(
+        entry["path"], entry["body"], limits=Limits(max_tokens=1_000)
+    )
+
+
+@pytest.mark.parametrize(("name", "field"), [("reasoning", "max_tokens"), ("thinking", "budget_tokens")])
+def test_thinking_fits_the_output_limit_in_chat(name: str, field: str) -> None:
+    path = "/v1/chat/completions"
+    thinking = {"enabled": True, field: 50_000} if name == "reasoning" else {"type": "enabled", field: 50_000}
+    for limit, asked, budget in [(8_000, {}, 4_000), (None, {}, 16_000), (None, {"max_tokens": 3_000}, 1_500)]:
+        admitted = send(path, {**SETTINGS[path], name: thinking, **asked}, limits=Limits(max_tokens=limit))
+        assert json.loads(admitted.body)[name] == {**thinking, field: budget}
+        assert admitted.stripped == (f"{name}.{field}: lowered from 50000 to {budget}, to fit the output limit",)
+        opaque = admitted.request.messages[0].opaque
+        assert opaque["request"][name][field] == budget
+    body = {**SETTINGS[path], name: thinking}
+    assert "output limit above 1024" in reasons(path, body, limits=Limits(max_tokens=1_000))
+    small = {**thinking, field: 2_000}
+    assert json.loads(send(path, {**SETTINGS[path], name: small}).body)[name] == small
 
 
 def test_usage_of_streams_is_requested() -> None:

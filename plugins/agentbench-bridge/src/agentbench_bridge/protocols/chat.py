@@ -41,6 +41,7 @@ from agentbench_bridge.protocols.common import (
     call,
     keep_tools,
     limit_output,
+    limit_thinking,
     map_model,
     message,
     objects,
@@ -236,6 +237,9 @@ def admit(body: dict[str, Any], review: Review, *, models: ModelMap, limits: Lim
     if body.pop("metadata", None):
         review.change("metadata: removed, since responses are not stored")
     limit_output(body, LIMIT_FIELDS, limits, review)
+    most = next(body[name] for name in LIMIT_FIELDS if name in body)
+    for name, field in (("reasoning", "max_tokens"), ("thinking", "budget_tokens")):
+        limit_thinking(body, name, field, most, review)
     set_sampling(body, limits)
     if body.get("stream"):
         body["stream_options"] = {**body.get("stream_options", {}), "include_usage": True}

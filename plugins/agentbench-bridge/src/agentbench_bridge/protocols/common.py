@@ -21,6 +21,8 @@ _SHELLS = frozenset(
 )  # fmt: skip
 """Names of tools that run a shell command, in lowercase."""
 
+_MIN_THINKING = 1024
+"""Smallest budget for thinking that servers accept."""
 _VARYING = frozenset(
     {"cache_control", "client_metadata", "metadata", "prompt_cache_key", "safety_identifier", "store", "user"}
 )
@@ -76,6 +78,30 @@ def limit_output(body: dict[str, Any], names: Sequence[str], limits: Limits, rev
     elif most is not None and isinstance(body[name], int) and body[name] > most:
         review.change(f"{name}: lowered from {body[name]} to {most}, the variant's")
         body[name] = most
+
+
+def limit_thinking(body: dict[str, Any], name: str, field: str, most: int, review: Review) -> None:
+    """Lower a budget for thinking below the output limit, which includes it.
+
+    Args:
+        body: the request; its fields have been checked, and the output limit is set.
+        name: the object with the budget, if there is one.
+        field: the budget in this object.
+        most: the output limit.
+        review: gets the change.
+    """
+    budget = body.get(name, {}).get(field)
+    if budget is None or budget < most:
+        return
+    lower = max(_MIN_THINKING, most // 2)
+    if lower >= most:
+        review.refuse(
+            f"{name} needs an output limit above {_MIN_THINKING} tokens, not {most}: "
+            "raise the variant's max_tokens, or turn off thinking in the agent"
+        )
+        return
+    review.change(f"{name}.{field}: lowered from {budget} to {lower}, to fit the output limit")
+    body[name] = {**body[name], field: lower}
 
 
 def set_sampling(body: dict[str, Any], limits: Limits) -> None:

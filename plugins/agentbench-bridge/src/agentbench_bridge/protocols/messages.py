@@ -41,6 +41,7 @@ from agentbench_bridge.protocols.common import (
     call,
     keep_tools,
     limit_output,
+    limit_thinking,
     map_model,
     message,
     objects,
@@ -216,8 +217,6 @@ _FIELDS: Mapping[str, Check] = {
     "cache_control": cache_control,
 }
 _COUNTED = frozenset(_FIELDS) - {"max_tokens", "metadata", "stream", "stop_sequences", "temperature", "top_p", "top_k"}
-_MIN_THINKING = 1024
-"""Smallest budget for thinking that the protocol allows."""
 
 
 def admit(
@@ -246,7 +245,7 @@ def admit(
     if counts:
         return body, _parsed(body, 1)
     limit_output(body, ("max_tokens",), limits, review)
-    _limit_thinking(body, review)
+    limit_thinking(body, "thinking", "budget_tokens", body["max_tokens"], review)
     set_sampling(body, limits)
     review.close()
     return body, _parsed(body, body["max_tokens"])
@@ -259,21 +258,6 @@ def betas(header: str, review: Review) -> str:
         if value not in BETAS:
             review.change(f"anthropic-beta: removed {shown(value)}, which is not on the allow list")
     return ",".join(value for value in asked if value in BETAS)
-
-
-def _limit_thinking(body: dict[str, Any], review: Review) -> None:
-    thinking = body.get("thinking")
-    if thinking is None or thinking["type"] != "enabled" or thinking["budget_tokens"] < body["max_tokens"]:
-        return
-    budget = max(_MIN_THINKING, body["max_tokens"] // 2)
-    if budget >= body["max_tokens"]:
-        review.refuse(
-            f"thinking needs a max_tokens above {_MIN_THINKING}, not {body['max_tokens']}: "
-            "raise the variant's max_tokens, or turn off thinking in the agent"
-        )
-        return
-    review.change(f"thinking.budget_tokens: lowered from {thinking['budget_tokens']} to {budget}, to fit max_tokens")
-    body["thinking"] = {**thinking, "budget_tokens": budget}
 
 
 def _kept(tools: list[Any], where: str, review: Review) -> list[Any]:
