@@ -290,7 +290,13 @@ def test_usage_of_streams_is_requested() -> None:
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
 def test_nothing_is_stored(path: str) -> None:
-    assert json.loads(send(path, SETTINGS[path]).body)["store"] is False
+    for asked in ({}, {"store": None}):
+        sent = json.loads(send(path, {**SETTINGS[path], **asked}).body)
+        if path == "/v1/responses":
+            assert sent["store"] is False
+        else:  # never stored unless requested; small servers reject unknown fields
+            assert "store" not in sent
+    assert json.loads(send(path, {**SETTINGS[path], "store": False}).body)["store"] is False
     admitted = send(path, {**SETTINGS[path], "store": True})
     assert json.loads(admitted.body)["store"] is False
     assert admitted.stripped == ("store: set to false",)

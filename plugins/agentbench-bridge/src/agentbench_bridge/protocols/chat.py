@@ -233,7 +233,7 @@ def admit(body: dict[str, Any], review: Review, *, models: ModelMap, limits: Lim
     review.close()
     if body.get("store") is True:
         review.change("store: set to false")
-    body["store"] = False
+        body["store"] = False
     if body.pop("metadata", None):
         review.change("metadata: removed, since responses are not stored")
     limit_output(body, LIMIT_FIELDS, limits, review)
