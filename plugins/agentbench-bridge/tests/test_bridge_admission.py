@@ -74,6 +74,7 @@ def test_recorded_requests_are_forwarded(file: Path) -> None:
         assert sent.get(name) == entry["body"].get(name)
     assert admitted.request.max_tokens == next(sent[name] for name in (*LIMIT.values(), "max_tokens") if name in sent)
     assert admitted.stream is bool(entry["body"].get("stream"))
+    assert not admitted.media
     json.dumps(dump(admitted.request), allow_nan=False)
 
 
@@ -189,6 +190,67 @@ def test_images_count_in_the_size_of_a_message() -> None:
     (message,) = send("/v1/messages", body).request.messages
     assert message.size > 40_000
     assert message.content == "?"
+
+
+PNG = "data:image/png;base64,iVBORw0KGgo="
+PDF = "data:application/pdf;base64,JVBERi0="
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+TEXT = {"type": "text", "media_type": "text/plain", "data": "x"}
+INPUT_IMAGE = {"type": "input_image", "image_url": PNG}
+
+
+def _user(*parts: Any) -> dict[str, Any]:
+    return {"role": "user", "content": list(parts)}
+
+
+@pytest.mark.parametrize(
+    ("path", "entry"),
+    [
+        ("/v1/chat/completions", _user({"type": "image_url", "image_url": {"url": PNG}})),
+        ("/v1/chat/completions", _user({"type": "file", "file": {"file_data": PDF}})),
+        (
+            "/v1/chat/completions",
+            {"role": "tool", "tool_call_id": "c", "content": [{"type": "image_url", "image_url": {"url": PNG}}]},
+        ),
+        ("/v1/chat/completions", {"role": "assistant", "content": "x", "reasoning_details": [{"image_url": PNG}]}),
+        ("/v1/responses", _user(INPUT_IMAGE)),
+        ("/v1/responses", _user({"type": "input_file", "file_data": PDF})),
+        ("/v1/responses", {"type": "function_call_output", "call_id": "c", "output": [INPUT_IMAGE]}),
+        ("/v1/responses", {"type": "custom_tool_call_output", "call_id": "c", "output": [INPUT_IMAGE]}),
+        ("/v1/messages", _user(IMAGE)),
+        ("/v1/messages", _user({"type": "document", "source": TEXT})),
+        ("/v1/messages", _user({"type": "document", "source": {"type": "content", "content": [IMAGE]}})),
+        ("/v1/messages", _user({"type": "tool_result", "tool_use_id": "t", "content": [IMAGE]})),
+        (
+            "/v1/messages",
+            _user({"type": "tool_result", "tool_use_id": "t", "content": [{"type": "document", "source": TEXT}]}),
+        ),
+    ],
+    ids=str,
+)
+def test_images_and_files_are_reported(path: str, entry: dict[str, Any]) -> None:
+    """Their number of tokens does not follow from their size."""
+    name = "input" if path == "/v1/responses" else "messages"
+    assert send(path, {**SETTINGS[path], name: [*SETTINGS[path][name], entry]}).media
+
+
+@EACH
+def test_text_about_images_is_not_an_image(path: str) -> None:
+    text = json.dumps(IMAGE) + PNG
+    kind = "input_text" if path == "/v1/responses" else "text"
+    name = "input" if path == "/v1/responses" else "messages"
+    calls: dict[str, Any] = {
+        "/v1/chat/completions": {
+            "role": "assistant",
+            "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": text}}],
+        },
+        "/v1/responses": {"type": "function_call", "name": "f", "call_id": "c", "arguments": text},
+        "/v1/messages": {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "c", "name": "f", "input": {"a": IMAGE, "image_url": PNG}}],
+        },
+    }
+    assert not send(path, {**SETTINGS[path], name: [_user({"type": kind, "text": text}), calls[path]]}).media
 
 
 def test_citations_are_removed() -> None:

@@ -77,6 +77,7 @@ def admit(path: str, headers: Mapping[str, str], body: bytes, *, models: ModelMa
         headers=forwarded,
         request=request,
         stream=bool(data.get("stream")),
+        media=review.media,
         stripped=tuple(review.stripped),
     )
 

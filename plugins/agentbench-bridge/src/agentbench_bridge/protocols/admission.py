@@ -57,6 +57,8 @@ class Admitted:
     request: Request
     """The parsed copy of `body`. What fits no field of a message is in its ``opaque``."""
     stream: bool  #: whether the agent requested a stream
+    media: bool
+    """Whether the body contains an image, a document or a file: its tokens cannot be estimated from its size."""
     stripped: tuple[str, ...]
     """What was removed from the agent's request, or changed, for a warning."""
     media: bool = False

@@ -21,6 +21,8 @@ class Review:
     reasons: list[str] = attrs.field(factory=list)
     stripped: list[str] = attrs.field(factory=list)
     hosted_tool: bool = False
+    media: bool = False
+    """Whether the request contains an image, a document or a file."""
 
     def refuse(self, reason: str, *, hosted: bool = False) -> None:
         """Record why the request is refused; ``hosted``: it would make the provider run a tool or fetch something."""
@@ -83,6 +85,8 @@ def free_object(value: Any, where: str, review: Review) -> None:
         if isinstance(item, dict):
             for name, inner in item.items():
                 is_inline = inner is None or (isinstance(inner, str) and inner.startswith("data:"))
+                if name.lower() in _REMOTE and inner is not None:
+                    review.media = True
                 if name.lower() in _REMOTE and not is_inline:
                     reason = f"{where} has the key {shown(name)}: only data: URLs are forwarded (providers would fetch"
                     review.refuse(f"{reason} others)", hosted=True)
@@ -230,6 +234,16 @@ def tagged(kinds: Mapping[str, Check], *, default: str = "", tag: str = "type") 
     return check
 
 
+def media(check: Check) -> Check:
+    """An image, a document or a file, which the review records."""
+
+    def checked(value: Any, where: str, review: Review) -> None:
+        review.media = True
+        check(value, where, review)
+
+    return checked
+
+
 TOOL_NAME = matching(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "a tool name of letters, digits, _, - and .")
 TOKENS = whole(1, 10_000_000)
 _CACHE_CONTROL = record({"type": one_of("ephemeral")}, {"ttl": one_of("5m", "1h"), "scope": one_of("global")})
@@ -244,15 +258,19 @@ def cache_control(value: Any, where: str, review: Review) -> None:
 
 
 _DATA = r"data:{};base64,[A-Za-z0-9+/]+={{0,2}}"
-IMAGE_URL = matching(
-    _DATA.format(r"image/(?:png|jpeg|jpg|gif|webp)"),
-    "an image in a data: URL (providers would fetch others)",
-    hosted=True,
+IMAGE_URL = media(
+    matching(
+        _DATA.format(r"image/(?:png|jpeg|jpg|gif|webp)"),
+        "an image in a data: URL (providers would fetch others)",
+        hosted=True,
+    )
 )
-FILE_URL = matching(
-    _DATA.format(r"(?:application/pdf|text/plain|text/markdown|image/(?:png|jpeg|jpg|gif|webp))"),
-    "a file in a data: URL (providers would fetch others)",
-    hosted=True,
+FILE_URL = media(
+    matching(
+        _DATA.format(r"(?:application/pdf|text/plain|text/markdown|image/(?:png|jpeg|jpg|gif|webp))"),
+        "a file in a data: URL (providers would fetch others)",
+        hosted=True,
+    )
 )
 BASE64 = matching(r"[A-Za-z0-9+/]+={0,2}", "base64 data")
 

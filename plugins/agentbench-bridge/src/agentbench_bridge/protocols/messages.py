@@ -24,6 +24,7 @@ from agentbench_bridge.protocols.checks import (
     each,
     either,
     matching,
+    media,
     number,
     one_of,
     record,
@@ -91,20 +92,22 @@ _INLINE: Mapping[str, Check] = {
     "base64": record({"type": text, "media_type": _MEDIA, "data": BASE64}),
     "text": record({"type": text, "media_type": _MEDIA, "data": text}),
 }
-_IMAGE = record({"type": text, "source": tagged({"base64": _INLINE["base64"]})}, _CACHED)
-_DOCUMENT = record(
-    {
-        "type": text,
-        "source": tagged(
-            {
-                **_INLINE,
-                "content": record(
-                    {"type": text, "content": either(text, each(tagged({"text": _TEXT, "image": _IMAGE})))}
-                ),
-            }
-        ),
-    },
-    {**_CACHED, "title": text, "context": text, "citations": record({"enabled": boolean})},
+_IMAGE = media(record({"type": text, "source": tagged({"base64": _INLINE["base64"]})}, _CACHED))
+_DOCUMENT = media(
+    record(
+        {
+            "type": text,
+            "source": tagged(
+                {
+                    **_INLINE,
+                    "content": record(
+                        {"type": text, "content": either(text, each(tagged({"text": _TEXT, "image": _IMAGE})))}
+                    ),
+                }
+            ),
+        },
+        {**_CACHED, "title": text, "context": text, "citations": record({"enabled": boolean})},
+    )
 )
 _REFERENCE = record({"type": text}, {"tool_name": text, "name": text, **_CACHED})
 _RESULT: Mapping[str, Check] = {
