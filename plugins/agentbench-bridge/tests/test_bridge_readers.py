@@ -620,6 +620,7 @@ FLAGGED = "Invalid prompt: your prompt was flagged as potentially violating our 
         ({"code": "content_filter", "type": "invalid_request_error", "message": "x"}, "refusal"),
         ({"code": "invalid_prompt", "message": FLAGGED}, "refusal"),
         ({"type": "invalid_request_error", "message": "Output blocked by content filtering policy"}, "refusal"),
+        ({"code": 403, "message": "x", "metadata": {"reasons": ["violence"], "flagged_input": "y"}}, "refusal"),
         ({"code": "invalid_prompt", "message": "x"}, "rejected"),
         ({"type": "invalid_request_error", "message": "x"}, "rejected"),
         ({"code": 400, "message": "Provider returned error"}, "rejected"),
@@ -633,11 +634,13 @@ FLAGGED = "Invalid prompt: your prompt was flagged as potentially violating our 
         ({"code": "insufficient_quota", "type": "invalid_request_error", "message": "x"}, ""),
         ({"code": "invalid_api_key", "type": "invalid_request_error", "message": "x"}, ""),
         ({"code": 401, "message": "x"}, ""),
+        ({"code": 403, "message": "x", "metadata": {"limit_usd": 1}}, ""),
+        ({"code": 400, "message": "x", "metadata": {"error_type": "provider_overloaded"}}, ""),
         ({"code": "new_code", "message": "x"}, ""),
         ({"code": 10**4_000, "message": "x"}, ""),
         ({"message": "x"}, ""),
     ],
-    ids=range(26),
+    ids=range(29),
 )
 def test_errors_inside_a_response(protocol: str, error: dict[str, Any], finish: str) -> None:
     """An error that the request caused is a response; the server's own errors are not."""

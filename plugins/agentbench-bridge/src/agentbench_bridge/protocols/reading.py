@@ -256,10 +256,14 @@ def request_failure(response: Mapping[str, Any]) -> RequestFailure | None:
     """How a response ends whose error is caused by the request; ``None`` for errors of the server and unknown ones."""
     error = response.get("error")
     fields = error if isinstance(error, dict) else response
-    codes = [str(fields[name])[:100].lower() for name in ("code", "type") if _is_word(fields.get(name))]
+    metadata = fields.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    named = [fields.get("code"), fields.get("type"), fields.get("error_type"), metadata.get("error_type")]
+    codes = [str(name)[:100].lower() for name in named if _is_word(name)]
     if any(_TOO_LONG.search(code) for code in codes):
         return "context_overflow"
-    if any(_POLICY_CODES.search(code) for code in codes):
+    flagged = "403" in codes and bool(metadata.get("reasons") or metadata.get("flagged_input"))
+    if flagged or any(_POLICY_CODES.search(code) for code in codes):
         return "refusal"
     others = [code for code in codes if not _INVALID.match(code)]
     if any(_OTHERS.search(code) for code in others if not _SERVER.fullmatch(code)):
