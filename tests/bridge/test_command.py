@@ -58,7 +58,7 @@ def test_an_exit_code_is_recorded_and_the_change_scored(bridge: Bridge) -> None:
 
 @pytest.mark.parametrize("command", ["no-such-agent --yes", "./app.txt"])
 def test_a_command_that_cannot_start_is_scored(bridge: Bridge, command: str) -> None:
-    """A program could end with these exit codes itself, after a look at the task: no way out of a hard one."""
+    """E15: A program could end with these exit codes itself, after a look at the task: no way out of a hard one."""
     run = bridge.start(command)
     assert (run.record["outcome"], run.record["scored"]) == ("tool_error", True)
     assert "the program ended with exit code 12" in json.dumps(run.events)

@@ -313,7 +313,7 @@ def test_a_body_that_takes_too_long_is_refused(attempt: Any, settings: Settings,
 
 
 def test_free_requests_are_limited_too(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests that cost nothing would otherwise fill the host's disk with evidence."""
+    """E15: Requests that cost nothing would otherwise fill the host's disk with evidence."""
     monkeypatch.setattr("agentbench_bridge.gateway.attempt.MOST_REQUESTS", 2)
     attempt = opened()
     codes = [attempt.post(attempt.chat(str(number))).status_code for number in range(4)]

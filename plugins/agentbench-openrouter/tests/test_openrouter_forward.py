@@ -499,7 +499,7 @@ def test_a_missing_model_after_a_success_is_rejected(upstream: Any) -> None:
     "play", [fails(404, problem(404, "File Not Found")), fails(403, b"<html>blocked</html>"), fails(403)]
 )
 def test_what_only_one_request_causes_is_its_own_fault(upstream: Any, play: Any) -> None:
-    """The server and the key have worked, so an agent cannot escape a fail, nor end the run, by odd requests."""
+    """E15: The server and the key have worked, so an agent cannot escape a fail, nor end the run, by odd requests."""
     upstream.plays(streams, *[play] * 8)
     with provided(upstream) as provider:
         forward(provider)

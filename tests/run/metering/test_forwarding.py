@@ -251,7 +251,7 @@ def test_an_agent_cannot_add_the_labels_of_the_harness(agentbench: Any) -> None:
 
 
 def test_images_reserve_the_whole_context_window(agentbench: Any) -> None:
-    """Their tokens are not bounded by the length of the request."""
+    """E15: Their tokens are not bounded by the length of the request."""
     agentbench(*RUN, "--llm", "pipe", "--set", "agent.media=true", "--set", "limits.max_tokens=10050", "--out", "small")
     line = record(only_run("small"))
     assert (line["outcome"], line["usage"]["llm_calls"]) == ("out_of_budget", 0)
@@ -260,7 +260,7 @@ def test_images_reserve_the_whole_context_window(agentbench: Any) -> None:
 
 
 def test_waits_beside_another_call_are_not_given_back(agentbench: Any) -> None:
-    """A program that makes several calls at once does not wait idly, and must not gain time by it."""
+    """E15: A program that makes several calls at once does not wait idly, and must not gain time by it."""
     agentbench(*RUN, "--llm", "pipe", "--set", "llm.how=waits", "--set", "agent.parallel=true")
     assert record(only_run())["outcome"] == "completed"
     assert Path("given-back").read_text() == "0 0 "

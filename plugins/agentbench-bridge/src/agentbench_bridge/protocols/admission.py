@@ -61,5 +61,3 @@ class Admitted:
     """Whether the body contains an image, a document or a file: its tokens cannot be estimated from its size."""
     stripped: tuple[str, ...]
     """What was removed from the agent's request, or changed, for a warning."""
-    media: bool = False
-    """Whether the body contains images or documents, whose tokens its length does not bound."""
