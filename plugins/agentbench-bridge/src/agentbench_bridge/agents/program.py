@@ -124,8 +124,7 @@ class ProgramRunner:
             max_tokens=program.model.max_tokens, temperature=program.model.temperature, top_p=program.model.top_p
         )
         self._check_fits(program, context.deadline)
-        home = self._make_home(program, context.deadline)
-        leftovers = _own_directories(program)
+        home, existing = self._make_home(program, context.deadline)
         endpoint = sandbox.listen()
         attempt = BridgedAttempt(context=context, models=ModelMap(names=names), limits=limits, presented=tuple(names))
         with SHARED.open(endpoint.listener, attempt):
@@ -137,7 +136,7 @@ class ProgramRunner:
             finally:
                 self._save_logs(program, launch, home)
                 with contextlib.suppress(AttemptStop, SandboxError):
-                    _remove(program, set(_own_directories(program)) - set(leftovers))
+                    _remove(program, set(_own_directories(program)) - set(existing))
         if attempt.stopped is not None:
             raise attempt.stopped
         return self._result(program, result, home)
@@ -153,11 +152,14 @@ class ProgramRunner:
         with _ends_with(attempt, self.grace_sec, Deadline(math.inf, parent=context.deadline)) as deadline:
             return program.sandbox.exec(argv, env=env, deadline=deadline)
 
-    def _make_home(self, program: ProgramContext, deadline: Deadline) -> str:
-        made = program.sandbox.exec('mkdir -p "$HOME/agent" && cd "$HOME/agent" && pwd', deadline=deadline)
-        if not made.ok:
+    def _make_home(self, program: ProgramContext, deadline: Deadline) -> tuple[str, Sequence[str]]:
+        """A new directory for the program, and which of ``_OWN`` the repository has. One command, since both wait."""
+        command = f'mkdir -p "$HOME/agent" && (cd "$HOME/agent" && pwd) || exit 1; {_LIST_OWN}; true'
+        made = program.sandbox.exec(command, deadline=deadline)
+        home, *existing = made.stdout.text.splitlines() or [""]
+        if not made.ok or not home:
             raise SandboxError(f"cannot create a directory for the program in HOME: {made.last_lines()}")
-        return made.stdout.text.strip()
+        return home, existing
 
     def _check_fits(self, program: ProgramContext, deadline: Deadline) -> None:
         """Raise SandboxError if the program cannot run in this image, before it costs anything."""
@@ -208,11 +210,12 @@ def _ends_with(attempt: BridgedAttempt, grace_sec: float, deadline: Deadline) ->
 
 _OWN = (".claude", ".codex", ".opencode")
 """Directories in which programs keep settings of their own; in the workspace, they are not part of the change."""
+_LIST_OWN = f"ls -d {' '.join(_OWN)} 2>/dev/null"
 
 
 def _own_directories(program: ProgramContext) -> Sequence[str]:
     """Which of these directories exist in the workspace; those of the repository itself are left alone."""
-    listed = program.sandbox.exec(["ls", "-d", *_OWN], deadline=Deadline(_CLEANUP_SEC))
+    listed = program.sandbox.exec(_LIST_OWN, deadline=Deadline(_CLEANUP_SEC))
     return [name for name in listed.stdout.text.split() if name in _OWN]
 
 
