@@ -161,7 +161,7 @@ class Clock:
 
 
 def stored(calls: Calls, name: str, **answer: Any) -> Call:
-    call = Call(key=name.encode(), repeat_key="", answer=AnswerOf(**answer))  # type: ignore[arg-type]
+    call = Call(key=name.encode(), repeat_key="", answer=AnswerOf(**answer))  # type: ignore[arg-type] # a double
     call.sent = call.answer.size
     calls.add(call)
     calls.ended(call)

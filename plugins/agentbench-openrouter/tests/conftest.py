@@ -1,17 +1,20 @@
 """Fixtures: loopback HTTP servers whose responses a test decides, and a fake clock."""
 
+import contextlib
 import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
+from typing import TypeVar
 
 import pytest
 
 from agentbench_testing import FakeClock
 
 Play = Callable[[BaseHTTPRequestHandler], None]
+S = TypeVar("S", "Server", "Upstream")
 
 
 class Server:
@@ -69,9 +72,9 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.fixture
-def server(no_proxy: None) -> Iterator[Server]:
-    played = Server()
+@contextlib.contextmanager
+def serving(played: S) -> Iterator[S]:
+    """Serve in a thread of its own, and end everything afterwards."""
     thread = threading.Thread(target=played.http.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield played
@@ -79,6 +82,12 @@ def server(no_proxy: None) -> Iterator[Server]:
     played.http.shutdown()
     thread.join()
     played.http.server_close()
+
+
+@pytest.fixture
+def server(no_proxy: None) -> Iterator[Server]:
+    with serving(Server()) as played:
+        yield played
 
 
 class Posted:
@@ -142,7 +151,7 @@ class Upstream:
         self.play: Callable[[Posted], None] = lambda posted: posted.send(500, b"{}", kind="application/json")
         self.posted: list[Posted] = []
         self.over = threading.Event()
-        """Set at the end of the test: whoever hangs stops."""
+        """Set at the end of the test, so that replies that hang end."""
         self._lock = threading.Lock()
         outer = self
 
@@ -176,11 +185,5 @@ class Upstream:
 
 @pytest.fixture
 def upstream(no_proxy: None) -> Iterator[Upstream]:
-    played = Upstream()
-    thread = threading.Thread(target=played.http.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield played
-    played.over.set()
-    played.http.shutdown()
-    thread.join()
-    played.http.server_close()
+    with serving(Upstream()) as played:
+        yield played

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import json
 import threading
+from collections.abc import Coroutine
+from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import hdrs, web
@@ -141,8 +143,8 @@ class Routes:
         self._start(self._conduct(call, asked, memory))
         return call
 
-    def _start(self, work: object) -> None:
-        task: asyncio.Task[None] = self._loop.create_task(work)  # type: ignore[arg-type]
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
