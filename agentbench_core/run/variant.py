@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -22,6 +22,8 @@ from agentbench_core.values.task import digest
 _ONE = sorted(name for name, kind in KINDS.items() if kind.setting == "one")
 _NAMED_ONLY = {"replays", "offline"}
 """An llm with one of these capabilities is used only if the settings name it."""
+_PATCH_TOKENS, _PROGRAM_TOKENS = 2048, 32_000
+"""Output limits if the settings contain none: programs write whole files in one response, other agents patches."""
 _MANY = [kind for kind in KINDS.values() if kind.setting == "many"]
 
 
@@ -107,6 +109,11 @@ class Variant:
         return {ready.component.source.plugin for ready in used}
 
     @property
+    def forwards(self) -> bool:
+        """Whether an agent is a program, whose own model requests are forwarded."""
+        return any(agent.can(NEEDS_SANDBOX) for agent in self.agents.values())
+
+    @property
     def digest(self) -> str:
         """Digest that identifies the variant: agents with options and versions, model, tools, limits."""
         return digest(
@@ -131,16 +138,8 @@ class Variant:
             name=model.name,
             temperature=model.temperature,
             top_p=model.top_p,
-            max_tokens=model.max_tokens or default_max_tokens(a.component.capabilities for a in self.agents.values()),
+            max_tokens=model.max_tokens or (_PROGRAM_TOKENS if self.forwards else _PATCH_TOKENS),
         )
-
-
-def default_max_tokens(capabilities: Iterable[Collection[str]]) -> int:
-    """The output limit if the settings contain none, by the capabilities of the agents.
-
-    Programs write whole files in one response; the other agents send small patches.
-    """
-    return 32_000 if any(NEEDS_SANDBOX in words for words in capabilities) else 2048
 
 
 def make_variant(

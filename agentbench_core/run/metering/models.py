@@ -10,7 +10,7 @@ import attrs
 
 from agentbench_core.errors import Interrupted, PluginError, UnavailableError
 from agentbench_core.plugin.llm import LLM, ExpectedCalls
-from agentbench_core.plugin.registry import NEEDS_SANDBOX, Component
+from agentbench_core.plugin.registry import Component
 from agentbench_core.run.variant import Variant
 from agentbench_core.run.waiting import run_preflight
 from agentbench_core.values.limits import CRUMBS, LOOK_EVERY_SEC, Deadline
@@ -72,7 +72,7 @@ def open_models(
                 attrs.asdict(variant.model),
                 limit,
                 [tool.identity() for tool in variant.tools],
-                _forwards(variant),
+                variant.forwards,
             ]
             key = digest(wanted)
             if key not in made:
@@ -85,11 +85,6 @@ def open_models(
         yield results
 
 
-def _forwards(variant: Variant) -> bool:
-    """Whether an agent of the variant is a program, whose requests are forwarded."""
-    return any(agent.can(NEEDS_SANDBOX) for agent in variant.agents.values())
-
-
 def _facts(
     llm: LLM,
     component: Component,
@@ -100,21 +95,20 @@ def _facts(
     stop: Deadline,
 ) -> ModelFacts:
     seconds = variant.settings.run.preflight_sec
-    forwards = _forwards(variant)
     expected = ExpectedCalls(
         request=Request(
             messages=(),
             tools=tuple(tool.make().spec for tool in variant.tools),
             model=model.name,
             # The default limit of programs is lowered to what the model supports, so it needs no warning.
-            max_tokens=variant.settings.model.max_tokens if forwards else model.max_tokens,
+            max_tokens=variant.settings.model.max_tokens if variant.forwards else model.max_tokens,
             temperature=model.temperature,
             top_p=model.top_p,
         ),
         workers=workers,
         max_cost_usd=limit,
         deadline=stop.within(seconds),
-        forwards=forwards,
+        forwards=variant.forwards,
     )
     facts: object = run_preflight(component, lambda: llm.preflight(expected), seconds=seconds)
     if not isinstance(facts, ModelFacts):
