@@ -20,6 +20,8 @@ from agentbench_core.values.task import Oracle, TaskSpec, digest
 TASK_FILE = "task.yaml"  #: name of a task's file
 
 _LEFT_OUT = {"__pycache__", ".pytest_cache", ".DS_Store"}
+_LATER_FIELDS = (("setup", "shared_cache", True), ("validation", "files_at", ""))
+"""Section, name and default of fields that were added after the first release."""
 
 
 @attrs.frozen(kw_only=True)
@@ -173,9 +175,12 @@ def _read_oracle(task_file: Path, oracle: Oracle) -> tuple[ToolCall, ...]:
 def _digest(spec: TaskSpec, hidden: Sequence[HiddenFile]) -> str:
     """Digest of everything that can affect a result, without the repository's location and the reference solution."""
     plain = dump(spec)
-    for irrelevant in ("tags", "oracle", "artifacts"):
+    for irrelevant in ("tags", "oracle", "artifacts", "provenance"):
         del plain[irrelevant]
     del plain["repo"]["url"]
+    for section, name, default in _LATER_FIELDS:  # tasks that do not use them keep their digest
+        if plain[section][name] == default:
+            del plain[section][name]
     files = {file.path: [hashlib.sha256(file.data).hexdigest(), file.executable] for file in hidden}
     return digest({"spec": plain, "hidden": files})
 
@@ -183,10 +188,10 @@ def _digest(spec: TaskSpec, hidden: Sequence[HiddenFile]) -> str:
 def protected_paths(task: TaskSpec) -> Callable[[str], bool]:
     """A test for paths that agents must not change: those that match the task's globs, and files of expected tests.
 
-    They include everything in the directory of hidden tests, where an agent could otherwise add a ``conftest.py`` or a
-    module that the hidden tests import.
+    They include everything in the directory that hidden tests are copied to, where an agent could otherwise add a
+    ``conftest.py`` or a module that the hidden tests import. If that is the root, the task's globs must do this.
     """
-    hidden = (f"/{task.validation.files.strip('/')}",) if task.validation.files else ()
+    hidden = (f"/{task.validation.hidden_root}",) if task.validation.hidden_root else ()
     is_match = path_matcher((*task.validation.protected_globs, *hidden))
     named = {test.partition("::")[0] for test in task.validation.expected_tests}
     return lambda path: path in named or is_match(path)

@@ -16,7 +16,9 @@ NAME_PATTERN = r"[a-z0-9][a-z0-9._-]{0,63}"
 
 _WEEK = 604_800  # seconds
 _NAMED_TESTS = 5
+_INSIDE = r"\.|((?!\.{1,2}/)[^/]+/)*(?!\.{1,2}/?$)[^/]*/?"
 _ANYTHING = r"(?s).*\S.*"
+_DATE = r"(\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\d(Z|[+-]\d\d:\d\d))?)?"
 
 NetworkPolicy = Literal["none", "setup_only", "always"]
 Isolation = Literal["in_process", "process"]
@@ -84,6 +86,9 @@ class Setup:
 
     commands: tuple[str, ...] = option((), help="run in order in the workspace; the first failure ends the setup")
     capture: tuple[str, ...] = option(("python -V", "pip -V", "pip freeze"), help="run after setup; output is logged")
+    shared_cache: bool = option(
+        True, help="false: setup cannot use or change the package cache that the setups of other tasks share"
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -95,6 +100,11 @@ class Validation:
     )
     passing_command: str = option(help="must pass after the fix", pattern=_ANYTHING)
     files: str = option("", help="directory of hidden tests next to task.yaml; never in the agent's workspace")
+    files_at: str = option(
+        "",
+        help="directory in the workspace that hidden tests are copied to; `.` is its root; default: same as files",
+        pattern=_INSIDE,
+    )
     protected_globs: tuple[str, ...] = option(
         DEFAULT_PROTECTED, help="files restored from the original tree before scoring"
     )
@@ -112,6 +122,11 @@ class Validation:
     def expected_tests(self) -> tuple[str, ...]:
         """All test ids that must pass after the fix; empty if only the exit code decides."""
         return (*self.fail_to_pass, *self.pass_to_pass)
+
+    @property
+    def hidden_root(self) -> str:
+        """The directory in the workspace that the hidden tests are copied to; empty for its root."""
+        return "" if self.files_at == "." else (self.files_at or self.files).strip("/")
 
 
 @attrs.frozen(kw_only=True)
@@ -144,6 +159,22 @@ class Artifacts:
 
 
 @attrs.frozen(kw_only=True)
+class Provenance:
+    """Where the task comes from. It has no effect on results."""
+
+    commit: str = option("", help="full SHA of the commit that fixed the bug", pattern="([0-9a-f]{40})?")
+    date: str = option(
+        "", help="when the fix was committed, ISO 8601; --since selects tasks by this date", pattern=_DATE
+    )
+    author_date: str = option("", help="when the fix was written, ISO 8601", pattern=_DATE)
+    text: str = option("", help="source of the description, such as issue, pull_request, merge or commit_message")
+    recipe: str = option("", help="how the environment was found")
+    labels: tuple[str, ...] = option((), help="what readers of results should know, such as weak_verdict")
+    figures: Mapping[str, float] = option({}, help="what was counted and measured when the task was created")
+    tool: str = option("", help="the program that created the task, with its version")
+
+
+@attrs.frozen(kw_only=True)
 class EnvironmentSpec:
     """Everything that determines an environment; sandboxes cache environments by this value."""
 
@@ -167,6 +198,7 @@ class TaskSpec:
     agent: AgentSettings = option(AgentSettings(), help="restrictions on the agent")
     oracle: Oracle = option(Oracle(), help="the reference solution")
     artifacts: Artifacts = option(Artifacts(), help="files to save")
+    provenance: Provenance = option(Provenance(), help="where the task comes from; no effect on results")
 
     def environment_spec(self) -> EnvironmentSpec:
         """The environment that a sandbox prepares for this task."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import posixpath
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -205,9 +206,9 @@ class PreparedTasks:
         """Write the hidden tests into a workspace, replacing files of the same name. Other files are kept."""
         if not task.hidden:
             return
-        name, paths = task.spec.validation.files.strip("/"), hidden_paths(task)
+        paths = hidden_paths(task)
         with Tree(workspace) as tree:
-            for path in list(_blocking_entries(tree, name, paths)):
+            for path in list(_blocking_entries(tree, paths)):
                 tree.remove(path)
             for path, file in zip(paths, task.hidden, strict=True):
                 tree.write(path, file.data, executable=file.executable)
@@ -249,14 +250,13 @@ class PreparedTasks:
 
 def hidden_paths(task: Task) -> tuple[str, ...]:
     """The paths of the hidden tests in a workspace that contains them."""
-    name = task.spec.validation.files.strip("/")
-    return tuple(f"{name}/{file.path}" for file in task.hidden)
+    return tuple(posixpath.join(task.spec.validation.hidden_root, file.path) for file in task.hidden)
 
 
-def _blocking_entries(tree: Tree, name: str, paths: Sequence[str]) -> Iterator[str]:
-    """Entries in the directory ``name`` that block hidden tests, and bytecode of files that hidden tests replace."""
+def _blocking_entries(tree: Tree, paths: Sequence[str]) -> Iterator[str]:
+    """Entries that block hidden tests at ``paths``, and bytecode of files that hidden tests replace."""
     files = set(paths)
-    directories = {name, *itertools.chain.from_iterable(_parents(directory, name) for directory in paths)}
+    directories = set(itertools.chain.from_iterable(map(_parents, paths)))
     for entry in tree.walk():
         path = entry.path
         parent, _, base = path.rpartition("/")
@@ -265,13 +265,13 @@ def _blocking_entries(tree: Tree, name: str, paths: Sequence[str]) -> Iterator[s
             yield path
         elif parent.endswith("/__pycache__") and source in files:
             yield path  # Python trusts bytecode if the size and modification time (in seconds) of the source match
-        elif not files.isdisjoint(_parents(path, name)):
+        elif not files.isdisjoint(_parents(path)):
             yield path
 
 
-def _parents(path: str, name: str) -> Iterator[str]:
-    """The parent directories of a path, inside ``name``."""
-    while (path := path.rpartition("/")[0]).startswith(f"{name}/"):
+def _parents(path: str) -> Iterator[str]:
+    """The parent directories of a path."""
+    while path := path.rpartition("/")[0]:
         yield path
 
 

@@ -1,0 +1,1 @@
+"""Create tasks from the history of a repository."""
