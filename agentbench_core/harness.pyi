@@ -1,11 +1,17 @@
 """The public API for plugin commands, for type checkers and for the loader in ``harness.py``. Sorted by module."""
 
+from .builtin.plain_scorer import (
+    JUNIT_FILE as JUNIT_FILE,
+    junit_outcomes as junit_outcomes,
+    with_junit as with_junit,
+)
 from .cli.app import (
     App as App,
     print_json as print_json,
     print_table as print_table,
     say as say,
     shortened as shortened,
+    table_lines as table_lines,
 )
 from .cli.completion import names_of as names_of
 from .cli.flags import (
@@ -86,5 +92,9 @@ from .values.record import worst as worst
 from .values.task import (
     DEFAULT_PROTECTED as DEFAULT_PROTECTED,
     NAME_PATTERN as NAME_PATTERN,
+    EnvironmentSettings as EnvironmentSettings,
+    Repo as Repo,
+    Setup as Setup,
+    TaskSpec as TaskSpec,
 )
 from .workspace.repos import directory_commit as directory_commit

@@ -33,14 +33,20 @@ MOST_TESTS = 200_000
 _DEEPEST = 64
 """Maximum parts of a dotted name that are considered."""
 
-_JUNIT = "junit.xml"
+JUNIT_FILE = "junit.xml"
+"""Name of pytest's report in the results directory."""
 # The results directory may have any name, so it is quoted for pytest, which splits this variable like a shell.
-_WITH_JUNIT = f"""export PYTEST_ADDOPTS="--junitxml='$AGENTBENCH_RESULTS/{_JUNIT}' -o junit_family=xunit1"; """
+_WITH_JUNIT = f"""export PYTEST_ADDOPTS="--junitxml='$AGENTBENCH_RESULTS/{JUNIT_FILE}' -o junit_family=xunit1"; """
 _PYTEST = re.compile(r"(?<![\w.-])(?:pytest|py\.test)(?![\w.-])")
 _WEAK = Label(name="weak_verdict", evidence="the `plain` scorer trusts what the tests report")
 
 
-def outcomes(data: bytes, known: Collection[str] = ()) -> Mapping[str, str]:
+def with_junit(command: str) -> str:
+    """The command with a variable that makes every pytest in it write a report that :func:`junit_outcomes` can read."""
+    return _WITH_JUNIT + command
+
+
+def junit_outcomes(data: bytes, known: Collection[str] = ()) -> Mapping[str, str]:
     """Outcome by pytest id: ``passed``, ``failed``, ``error``, ``skipped``, or ``repeated`` for an ambiguous id.
 
     ``known`` names files that contain tests, since a file whose tests are all inherited is not in the report.
@@ -155,12 +161,14 @@ class PlainScorer:
         """The result of the passing command, and each test by its id if ``report_tests`` and pytest reported it."""
         validation = context.validation
         read_only = self.options.read_only and not validation.writable
-        command = Command((_WITH_JUNIT if report_tests else "") + validation.passing_command, read_only=read_only)
-        result = context.run(command, workspace, files=[_JUNIT], at_most=LARGEST_REPORT)
-        report = result.files.get(_JUNIT) if report_tests else None
+        command = Command(
+            with_junit(validation.passing_command) if report_tests else validation.passing_command, read_only=read_only
+        )
+        result = context.run(command, workspace, files=[JUNIT_FILE], at_most=LARGEST_REPORT)
+        report = result.files.get(JUNIT_FILE) if report_tests else None
         hidden = context.hidden if isinstance(context, (ScoringContext, CalibrationContext)) else ()
         known = {*hidden, *(test.partition("::")[0] for test in validation.expected_tests)}
-        return result, None if report is None else outcomes(report, known)
+        return result, None if report is None else junit_outcomes(report, known)
 
 
 def _raised(result: CommandResult) -> str:

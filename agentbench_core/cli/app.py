@@ -107,7 +107,12 @@ def shortened(text: str, limit: int = 300) -> str:
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print columns of text under their headings; the last column is not padded."""
+    for line in table_lines(headers, rows):
+        say(line)
+
+
+def table_lines(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Sequence[str]:
+    """The lines that :func:`print_table` prints."""
     table = [tuple(headers), *(tuple(row) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(headers))]
-    for row in table:
-        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]

@@ -126,6 +126,11 @@ class OncePerKey(Generic[T]):
             lock.release()
         return self._result(key)
 
+    def pop(self, key: Hashable) -> T | None:
+        """Remove and return the result for ``key``; ``None`` if there is none, or it is an error."""
+        made = self._made.pop(key, None)
+        return None if isinstance(made, SetupError) else made
+
     def _result(self, key: Hashable) -> T:
         made = self._made[key]
         if isinstance(made, SetupError):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentbench_core.builtin import plain_scorer
-from agentbench_core.builtin.plain_scorer import outcomes
+from agentbench_core.builtin.plain_scorer import junit_outcomes
 
 BASE = "class TestBase:\n    def test_a(self): pass\n"
 MORE = "from test_base import TestBase\nclass TestMore(TestBase):\n    def test_b(self): assert 0\n"
@@ -27,7 +27,7 @@ def test_inherited_tests(tmp_path: Path) -> None:
     (tmp_path / "test_only.py").write_text(ONLY)
     command = [sys.executable, "-m", "pytest", "-v", "--junitxml=x.xml", "-o", "junit_family=xunit1"]
     said = subprocess.run(command, cwd=tmp_path, env=ALONE, capture_output=True, text=True).stdout
-    found = outcomes((tmp_path / "x.xml").read_bytes(), {"test_only.py"})
+    found = junit_outcomes((tmp_path / "x.xml").read_bytes(), {"test_only.py"})
     assert found == {
         "test_base.py::TestBase::test_a": "passed",
         "test_more.py::TestBase::test_a": "passed",
@@ -41,16 +41,16 @@ def test_inherited_tests(tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["nothing-of-that-name", "utf-7", "utf-32", ""])
 def test_an_encoding_that_nobody_knows(encoding: str) -> None:
     """The code under test can write the file, too, so no content may break the scorer."""
-    assert outcomes(f'<?xml version="1.0" encoding="{encoding}"?><testsuite/>'.encode()) == {}
+    assert junit_outcomes(f'<?xml version="1.0" encoding="{encoding}"?><testsuite/>'.encode()) == {}
 
 
 def test_as_many_files_as_tests() -> None:
     """Files are looked up, not compared pairwise, which would take hours for the largest reports."""
     cases = "".join(f'<testcase file="t{n}.py" classname="t{n}.TestX" name="test_a"/>' for n in range(20_000))
-    found = outcomes(f"<testsuite>{cases}</testsuite>".encode())
+    found = junit_outcomes(f"<testsuite>{cases}</testsuite>".encode())
     assert len(found) == 20_000
     assert found["t19999.py::TestX::test_a"] == "passed"
-    assert outcomes(f'<t><testcase classname="{"a." * 100_000}" name="b"/></t>'.encode())
+    assert junit_outcomes(f'<t><testcase classname="{"a." * 100_000}" name="b"/></t>'.encode())
 
 
 def test_a_report_of_too_many_tests_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_a_report_of_too_many_tests_is_none(monkeypatch: pytest.MonkeyPatch) -> 
     data = b"<testsuites>" + case * (most * 8) + b"</testsuites>"
     tracemalloc.start()
     try:
-        assert outcomes(data) == {}
+        assert junit_outcomes(data) == {}
         assert tracemalloc.get_traced_memory()[1] < 2 * len(data)
     finally:
         tracemalloc.stop()

@@ -142,6 +142,15 @@ class PreparedTasks:
         if not ran and task.directory in self._setups:
             self._setups[task.directory].tell(log)
 
+    def forget(self, task: Task) -> None:
+        """Release what was prepared for a task that is no longer needed."""
+        source = self._sources.pop(task.directory)
+        if source is not None:
+            self.discard(source)
+        self._environments.pop(task.directory)
+        self._baselines.pop(task.directory)
+        self._setups.pop(task.directory, None)
+
     def setup_output(self, task: Task) -> tuple[Output, Output]:
         """Standard output and standard error of the setup, even if it failed."""
         recorder = self._setups.get(task.directory)

@@ -1,4 +1,4 @@
-"""``agentbench validate-tasks`` and ``tasks new``: check that tasks are valid, and create new ones."""
+"""``agentbench validate-tasks``: check that tasks are valid."""
 
 from __future__ import annotations
 
@@ -30,13 +30,11 @@ from agentbench_core.harness import (
     shortened,
     suite_flags,
     task_flag,
-    tasks_flag,
     variant_for_tasks,
 )
 from agentbench_tasks.checks import TaskCheck
 from agentbench_tasks.expected_tests import write_expected_tests
 from agentbench_tasks.flakes import CheckCounts, add_checks, rate_of
-from agentbench_tasks.new_task import write_task
 from agentbench_tasks.validation import TaskReport, Watcher, validate
 
 _TIMES = 2
@@ -279,20 +277,3 @@ def _write(finding: TaskReport) -> str:
     if result.unsteady:
         excluded += f"; excluded {result.unsteady} with inconsistent results"
     return f"{f'wrote {changes}' if changes else 'nothing to write'}{excluded}"
-
-
-@click.command("new")
-@click.argument("task_id")
-@click.option("--suite", metavar="NAME", required=True, help="Suite for the task; created if it does not exist.")
-@tasks_flag
-def new_task(task_id: str, suite: str, root: str) -> None:
-    """Create a small working task as a starting point.
-
-    \b
-    agentbench tasks new my-task --suite my-suite
-    """
-    task: Task = write_task(Path(root), suite, task_id)
-    say(f"created {task.directory}")
-    say(f"try it: agentbench run-task --task {task.directory} --agent scripted")
-    say(f"to write its test names to task.yaml: agentbench validate-tasks --suite {suite} --write")
-    say("after editing repo/, update repo.commit in task.yaml (the next run prints the expected SHA)")

@@ -39,6 +39,7 @@ class Code(enum.StrEnum):
     TIMEOUT = "TIMEOUT"  # the tests did not end in time
     FLAKY = "FLAKY"  # checks had different results
     LEAKS = "LEAKS"  # agents could find the solution or the hidden tests
+    FORGEABLE = "FORGEABLE"  # an adversarial agent passed it without solving it
     INVALID = "INVALID"  # another rule for valid tasks was broken
     # the command
     NOT_TRIED = "NOT_TRIED"  # --limit was reached first

@@ -1,0 +1,314 @@
+"""One commit: from its environment to a validated task, or the reason why it does not become one."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version as distribution_version
+from pathlib import Path
+
+import attrs
+
+from agentbench_core import AgentBenchError, Deadline, Interrupted, SetupError, UnavailableError, name_some
+from agentbench_core.harness import (
+    Git,
+    RunStoppedError,
+    Session,
+    Task,
+    Variant,
+    WarningLog,
+    version_from_tags,
+)
+from agentbench_tasks.checks import check_task
+from agentbench_tasks.mining.commit_tree import CommitTree
+from agentbench_tasks.mining.description import Discussion, describe_commit, instruction, new_names
+from agentbench_tasks.mining.environments import Chosen, Environments
+from agentbench_tasks.mining.ledger import Entry
+from agentbench_tasks.mining.pins import classify
+from agentbench_tasks.mining.splitting import Split, split
+from agentbench_tasks.mining.task_files import TaskText, install_task, remove_staged, rewrite_task, write_task
+from agentbench_tasks.mining.trials import Outcomes, Trials, test_command
+from agentbench_tasks.mining.values import Code, Commit, Description, RejectedError
+from agentbench_tasks.rules import Rule
+from agentbench_tasks.validation import TaskReport
+
+_LEAKS = frozenset({"no_history", "hidden_absent", "network_off"})
+_MOST_LISTED = 500
+"""Maximum number of pass-to-pass tests that a task lists."""
+
+
+@attrs.frozen(kw_only=True)
+class MiningSettings:
+    """Settings that the result of a commit depends on."""
+
+    suite: str  #: name of the suite
+    times: int = 3  #: number of validations
+    strict_names: bool = False  #: whether to reject commits whose tests require names that only the fix introduces
+    test_command: str = ""  #: the project's own test command; empty for pytest
+    junit: str = ""  #: the JUnit report that the test command writes
+    setup: tuple[str, ...] = ()  #: setup commands instead of the ones that are found
+    timeout_sec: float = 300.0  #: time limit for one run of the tests
+    setup_timeout_sec: float = 1800.0  #: time limit for one setup
+    attack_sample: int = 3  #: number of adversarial agents that a task with safe witnesses must resist
+    images: Mapping[str, str] = {"3.11": ""}  #: image by Python version; an empty name is the default image
+
+
+@attrs.frozen(kw_only=True)
+class Workshop:
+    """What the work on all commits of one command shares."""
+
+    git: Git
+    url: str  #: the repository, as task.yaml names it
+    root: Path  #: directory of the suite
+    staging: Path
+    session: Session
+    variant: Variant
+    environments: Environments
+    settings: MiningSettings
+    settings_digest: str
+    discussions: Mapping[int, Discussion] = {}
+    name_task: Callable[[str], str]  #: an unused task id for a title
+    resists: Callable[[Task], str] | None = None
+    """Attacks a task, and returns why it is forgeable, or nothing; ``None`` if this is impossible here."""
+
+
+@attrs.define(kw_only=True)
+class Candidate:
+    """The work on one commit."""
+
+    shop: Workshop
+    commit: Commit
+    task_id: str = ""  #: the id to use; empty to choose one
+    text: str = ""  #: the description to use; empty to find one
+    hidden_paths: Sequence[str] | None = None  #: the files to hide; ``None`` to choose them by their role
+    watch: Callable[[str], None] = lambda step: None  #: receives each step
+    steps: list[str] = attrs.field(factory=list)
+    labels: list[str] = attrs.field(factory=list)
+    outcomes: Outcomes | None = None
+
+    def work(self) -> Entry:
+        """Do everything, and return the result. Only an interrupt and missing requirements are raised."""
+        started = time.monotonic()
+        staged = self.shop.staging / self.commit.id
+        code, reason, task_id = "", "", ""
+        try:
+            remove_staged(staged)
+            task_id, reason = self._make(staged)
+        except RejectedError as error:
+            code, reason = error.rejection.code, error.rejection.reason
+        except (Interrupted, UnavailableError, RunStoppedError):
+            raise
+        except AgentBenchError as error:
+            code, reason = Code.INTERNAL, error.message
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - one broken candidate must not end the command
+            code, reason = Code.INTERNAL, f"{type(error).__name__}: {error}"
+        finally:
+            remove_staged(staged)
+        found = self.outcomes
+        return Entry(
+            commit=self.commit.id,
+            date=self.commit.date,
+            subject=self.commit.subject[:200],
+            task=task_id,
+            code=code,
+            reason=" ".join(reason.split())[:500],
+            labels=tuple(self.labels),
+            steps=tuple(self.steps),
+            fail_to_pass=len(found.fail_to_pass) if found else 0,
+            pass_to_pass=len(found.pass_to_pass) if found else 0,
+            seconds=round(time.monotonic() - started, 1),
+            settings=self.shop.settings_digest,
+            at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        )
+
+    def _step(self, message: str) -> None:
+        self.steps.append(message)
+        self.watch(message)
+
+    def _make(self, staged: Path) -> tuple[str, str]:
+        """The id of the new task, and one sentence about it."""
+        shop, commit = self.shop, self.commit
+        deadline = shop.session.stop.within(shop.settings.setup_timeout_sec)
+        tree = CommitTree(shop.git, commit.parent, deadline)
+        parts = split(shop.git, commit, deadline, hidden_paths=self.hidden_paths)
+        self._step(f"hidden: {name_some(list(parts.hidden))}; reference patch: {name_some(list(parts.changed))}")
+        described = self._described(parts, tree)
+        self._step(f"description: {described.source}")
+        public = frozenset(tree.paths())
+        command = shop.settings.test_command or test_command(parts, public)
+        task_id = self.task_id or shop.name_task(described.text.strip().partition("\n")[0])
+        task, text, trials = self._set_up(staged, task_id, parts, command, tree, deadline)
+        try:
+            outcomes = self.outcomes = trials.compare(command)
+            self._step(
+                f"tests: {len(outcomes.fail_to_pass)} fail before the fix and pass after it, "
+                f"{len(outcomes.pass_to_pass)} pass before and after it"
+            )
+            names = new_names(parts, tree)
+            self._label_names(names, described)
+            shown = shop.settings.test_command or trials.public_command(outcomes)
+            self._step(f"public command: {shown}")
+            final = attrs.evolve(
+                text,
+                description=instruction(described, public_command=shown, new_names=names),
+                failing_command=shown,
+                fail_to_pass=() if shop.settings.test_command else outcomes.fail_to_pass,
+                pass_to_pass=() if shop.settings.test_command else _sample(outcomes.pass_to_pass),
+                writable=outcomes.writable,
+                provenance=self._provenance(text, described, outcomes),
+            )
+            task = rewrite_task(staged, task_id, shop.settings.suite, final)
+            summary = self._validate(task)
+            self._attack(task)
+            final = attrs.evolve(final, provenance=self._provenance(text, described, outcomes))
+            rewrite_task(staged, task_id, shop.settings.suite, final)
+            install_task(staged, shop.root, task_id)
+            return task_id, summary
+        finally:
+            shop.session.shared.forget(task)
+
+    def _described(self, parts: Split, tree: CommitTree) -> Description:
+        if self.text:
+            return Description(text=self.text, source="author")
+        hidden = {path: file.data for path, file in parts.hidden.items()}
+        return describe_commit(
+            self.commit, self.shop.discussions, patch=parts.patch, hidden=hidden, base_names=tree.contains_word
+        )
+
+    def _set_up(
+        self, staged: Path, task_id: str, parts: Split, command: str, tree: CommitTree, deadline: Deadline
+    ) -> tuple[Task, TaskText, Trials]:
+        """Write the task with the first setup that works, and prepare it."""
+        shop = self.shop
+        failure: RejectedError | None = None
+        for chosen in self._setups(tree, deadline):
+            text = self._text(chosen, parts, command)
+            remove_staged(staged)
+            task = write_task(staged, task_id, shop.settings.suite, text, parts)
+            log = WarningLog(shop.session.observer.note)
+            try:
+                prepared = shop.session.shared.environment(task, shop.session.shared.source(task), log)
+            except SetupError as error:
+                shop.session.shared.forget(task)
+                rejection = classify(error.message)
+                self._step(f"setup failed: {rejection.reason}")
+                failure = failure or RejectedError(rejection.code, rejection.reason)
+                continue
+            if chosen.neighbour:
+                self.labels.append("neighbour_environment")
+                self._step(chosen.source)
+            trials = Trials(
+                session=shop.session,
+                task=task,
+                prepared=prepared,
+                split=parts,
+                public=frozenset(tree.paths()),
+                timeout_sec=shop.settings.timeout_sec,
+                junit=shop.settings.junit,
+                custom=bool(shop.settings.test_command),
+            )
+            return task, text, trials
+        assert failure is not None, "there is at least one setup"
+        raise failure
+
+    def _setups(self, tree: CommitTree, deadline: Deadline) -> Sequence[Chosen]:
+        shop = self.shop
+        if shop.settings.setup or shop.settings.test_command:
+            python, image = next(iter(shop.settings.images.items()))
+            return [Chosen(commands=shop.settings.setup, python=python, image=image, source="commands of the author")]
+        version = version_from_tags(shop.git, self.commit.parent, deadline)
+        return shop.environments.choose(self.commit, tree, version, self._step)
+
+    def _text(self, chosen: Chosen, parts: Split, command: str) -> TaskText:
+        settings = self.shop.settings
+        return TaskText(
+            url=self.shop.url,
+            base=self.commit.parent,
+            description="to be written",
+            tags=("mined",),
+            environment={
+                "python": chosen.python,
+                "timeout_sec": max(900.0, 3 * settings.timeout_sec),
+                **({"docker_image": chosen.image} if chosen.image else {}),
+            },
+            setup=chosen.commands,
+            failing_command=command,
+            passing_command=command,
+            protected_globs=parts.protected_globs,
+            provenance={"recipe": chosen.source},
+        )
+
+    def _label_names(self, names: Sequence[str], described: Description) -> None:
+        unknown = [name for name in names if name not in described.text]
+        if not unknown:
+            return
+        self._step(f"tests require names that only the fix introduces: {name_some(unknown)}")
+        if self.shop.settings.strict_names:
+            raise RejectedError(
+                Code.NEW_NAMES, f"the tests require names that only the fix introduces: {name_some(unknown)}"
+            )
+        self.labels.append("new_names")
+
+    def _validate(self, task: Task) -> str:
+        """Check the task several times by the rules of ``validate-tasks``, and return one sentence."""
+        shop, checks = self.shop, []
+        for number in range(1, shop.settings.times + 1):
+            audited = checks[0].audited if checks else None
+            checks.append(check_task(task, shop.variant, shop.session, per_test=False, audited=audited))
+            if checks[-1].problems and number == 1:
+                break  # it is broken, or flaky: further checks would not make it valid
+        report = TaskReport(task=task, checks=tuple(checks))
+        if report.problems:
+            problem, times = report.problems[0]
+            message = f"{problem.rule}: {problem.reason}"
+            if problem.rule == Rule.CHECKED:
+                raise RejectedError(Code.INTERNAL, message)
+            if problem.rule in _LEAKS:
+                raise RejectedError(Code.LEAKS, message)
+            if 0 < times < len(checks):
+                raise RejectedError(Code.FLAKY, f"{times} of {len(checks)} checks failed: {message}")
+            raise RejectedError(Code.INVALID, message)
+        calibration = checks[0].calibration
+        if calibration is not None:
+            for line in calibration.summary:
+                self._step(line)
+            if calibration.weakness:
+                self.labels.append("weak_verdict")
+                self._step(f"weak_verdict: {calibration.weakness}")
+        seconds = sum(check.duration_sec for check in checks)
+        self._step(f"valid in {len(checks)} of {len(checks)} checks, {seconds:.1f} s")
+        return f"valid in {len(checks)} of {len(checks)} checks"
+
+    def _attack(self, task: Task) -> None:
+        if "weak_verdict" in self.labels or self.shop.resists is None:
+            return
+        problem = self.shop.resists(task)
+        if problem:
+            raise RejectedError(Code.FORGEABLE, problem)
+        self._step("resisted a sample of adversarial agents")
+
+    def _provenance(self, text: TaskText, described: Description, outcomes: Outcomes) -> dict[str, object]:
+        commit, settings = self.commit, self.shop.settings
+        figures: dict[str, float] = {
+            "fail_to_pass": len(outcomes.fail_to_pass),
+            "pass_to_pass": len(outcomes.pass_to_pass),
+            "checks": settings.times,
+        }
+        return {
+            "commit": commit.id,
+            "date": commit.date,
+            "author_date": commit.author_date,
+            "text": described.source,
+            "recipe": text.provenance["recipe"],
+            **({"labels": list(self.labels)} if self.labels else {}),
+            "figures": figures,
+            "tool": f"agentbench-tasks {distribution_version('agentbench-tasks')}",
+        }
+
+
+def _sample(names: Sequence[str]) -> Sequence[str]:
+    """Names spread evenly over all of them, if there are too many."""
+    if len(names) <= _MOST_LISTED:
+        return names
+    return [names[number * len(names) // _MOST_LISTED] for number in range(_MOST_LISTED)]

@@ -1,0 +1,57 @@
+"""The files of a commit, read from a bare repository of the harness."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from functools import cached_property
+
+import attrs
+
+from agentbench_core import Deadline
+from agentbench_core.harness import Git, GitFailedError
+
+LARGEST = 16 << 20
+"""Maximum bytes of one file that is read."""
+
+
+@attrs.frozen(slots=False)
+class CommitTree:
+    """The tree of one commit. Paths that are not UTF-8 contain surrogate escapes."""
+
+    git: Git
+    commit: str
+    deadline: Deadline
+
+    @cached_property
+    def _blobs(self) -> Mapping[str, tuple[str, int]]:
+        """Blob and size of every regular file, by path."""
+        found = {}
+        for line in self.git.lines("ls-tree", "-r", "-z", "-l", self.commit, deadline=self.deadline):
+            fields, _, path = line.partition(b"\t")
+            mode, _, blob, size = fields.decode().split()
+            if mode.startswith("100"):
+                found[os.fsdecode(path)] = (blob, int(size))
+        return found
+
+    def paths(self) -> Collection[str]:
+        """The paths of all regular files."""
+        return self._blobs.keys()
+
+    def read(self, path: str, limit: int = 1 << 20) -> bytes | None:
+        """The content of a file; ``None`` if there is no such file, or if it is larger than ``limit`` bytes."""
+        blob, size = self._blobs.get(path, ("", 0))
+        if not blob or size > limit:
+            return None
+        try:
+            return self.git.run("cat-file", "blob", blob, deadline=self.deadline)
+        except GitFailedError:
+            return None
+
+    def contains_word(self, word: str) -> bool:
+        """Whether a text file of the commit contains ``word`` as a whole word."""
+        try:
+            self.git.run("grep", "-q", "-w", "-F", "-e", word, self.commit, deadline=self.deadline)
+        except GitFailedError:
+            return False
+        return True

@@ -1,0 +1,154 @@
+"""``mining.jsonl``: the result of every commit, so that mining can be interrupted, resumed and repeated."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+
+from agentbench_core import InputError, dump, load
+from agentbench_tasks.mining.values import Code
+
+LEDGER_FILE = "mining.jsonl"
+_TEMPORARY = frozenset({Code.INTERNAL, Code.NOT_TRIED})
+
+
+@attrs.frozen(kw_only=True)
+class Entry:
+    """What became of one commit."""
+
+    commit: str  #: full SHA of the fix
+    date: str  #: when it was committed, ISO 8601 in UTC
+    subject: str  #: first line of its message
+    task: str = ""  #: id of the task; empty if it was rejected
+    code: str = ""  #: why it was rejected; empty for a task
+    reason: str = ""  #: one sentence on the code, or on the task
+    labels: tuple[str, ...] = ()  #: labels of the task
+    steps: tuple[str, ...] = ()  #: what was done, in order
+    fail_to_pass: int = 0  #: number of tests that the fix makes pass
+    pass_to_pass: int = 0  #: number of tests that pass before and after the fix
+    seconds: float = 0.0  #: time spent on the commit
+    settings: str = ""  #: digest of the settings that the result depends on
+    at: str = ""  #: when the result was written, ISO 8601 in UTC
+
+    @property
+    def final(self) -> bool:
+        """Whether a later call with the same settings must not try the commit again."""
+        return self.code not in _TEMPORARY
+
+
+@attrs.frozen(kw_only=True)
+class Environment:
+    """The pinned packages of one environment, as resolved."""
+
+    key: str  #: key of the recipe
+    date: str  #: date of the commit for which they were resolved
+    python: str  #: version of Python
+    pins: tuple[str, ...]  #: `name==version`, sorted
+    source: str = ""  #: what they were resolved from
+
+
+class Ledger:
+    """The file of one suite, held by one process at a time. Thread-safe."""
+
+    def __init__(self, suite: Path) -> None:
+        self.path = suite / LEDGER_FILE
+        self.entries: dict[str, Entry] = {}
+        """The latest entry of each commit, by its id."""
+        self.environments: dict[str, Environment] = {}
+        self._lock = threading.Lock()
+        self._read()
+
+    def add(self, value: Entry | Environment) -> None:
+        """Append a line, and write it to disk. Raises InputError if that fails."""
+        kind: Literal["commit", "environment"] = "commit" if isinstance(value, Entry) else "environment"
+        line = json.dumps({"type": kind, **dump(value)}, ensure_ascii=True).encode() + b"\n"
+        with self._lock:
+            try:
+                with self.path.open("ab") as file:
+                    file.write(line)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                self._cut()
+                raise InputError(
+                    f"{self.path} cannot be written: {error.strerror}",
+                    remedy="Make space, and run the command again: it continues where it stopped.",
+                ) from None
+            self._take(value)
+
+    def add_all(self, values: Sequence[Entry]) -> None:
+        """Append entries that are not there yet, without waiting for the disk after each of them."""
+        with self._lock, self.path.open("ab") as file:
+            for value in values:
+                file.write(json.dumps({"type": "commit", **dump(value)}, ensure_ascii=True).encode() + b"\n")
+                self._take(value)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _take(self, value: Entry | Environment) -> None:
+        if isinstance(value, Entry):
+            self.entries[value.commit] = value
+        else:
+            self.environments[value.key] = value
+
+    def _read(self) -> None:
+        self._cut()
+        for number, line in enumerate(self._lines(), start=1):
+            where = f"{self.path}:{number}"
+            try:
+                plain: dict[str, Any] = json.loads(line)
+                kind = plain.pop("type", "")
+            except (ValueError, AttributeError):
+                raise InputError(
+                    f"{where} is not a JSON object", remedy="Remove this line; its commit is tried again."
+                ) from None
+            self._take(load(plain, Environment if kind == "environment" else Entry, where=where))
+
+    def _lines(self) -> Sequence[bytes]:
+        with contextlib.suppress(FileNotFoundError):
+            return self.path.read_bytes().splitlines()
+        return ()
+
+    def _cut(self) -> None:
+        """Remove an incomplete last line, which a killed process or a full disk may leave."""
+        with contextlib.suppress(OSError):
+            data = self.path.read_bytes()
+            if data and not data.endswith(b"\n"):
+                os.truncate(self.path, data.rfind(b"\n") + 1)
+
+
+@contextlib.contextmanager
+def held(suite: Path) -> Iterator[None]:
+    """Create the suite's directory, and lock it. Raises InputError if another process mines into it."""
+    try:
+        suite.mkdir(parents=True, exist_ok=True)
+        handle = os.open(suite, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise InputError(f"{suite} cannot be created: {error.strerror}", remedy="Pass --tasks DIR.") from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"another process is changing {suite}", remedy="Wait until it has ended, or use another suite."
+            ) from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def known_results(ledger: Ledger, settings: str) -> Mapping[str, Entry]:
+    """The entries that a call with these settings does not repeat: all tasks, and final results of equal settings."""
+    return {
+        commit: entry
+        for commit, entry in ledger.entries.items()
+        if entry.task or (entry.final and entry.settings == settings)
+    }

@@ -1,0 +1,201 @@
+"""Run the tests of a candidate: without the fix, with it, and as agents can run them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+import attrs
+
+from agentbench_core import Command, CommandContext, CommandResult, Tree
+from agentbench_core.harness import JUNIT_FILE, Prepared, Session, Task, junit_outcomes, with_junit
+from agentbench_tasks.mining.roles import is_test_module
+from agentbench_tasks.mining.splitting import Split
+from agentbench_tasks.mining.values import Code, RejectedError
+
+_FAILED = ("failed", "error", None)  # None: the test could not be collected
+_MOST_EXCLUDED = 20
+_RELATED = 5
+_LARGEST_REPORT = 64 << 20
+_PYTEST = "python -m pytest -q"
+
+
+@attrs.frozen(kw_only=True)
+class Outcomes:
+    """The results of the tests without and with the fix."""
+
+    fail_to_pass: tuple[str, ...]
+    pass_to_pass: tuple[str, ...]
+    not_collected: bool  #: whether a hidden test file could not be imported without the fix
+    writable: bool  #: whether the tests must be able to write to the workspace
+
+
+@attrs.frozen(kw_only=True)
+class Trials:
+    """Runs of tests on forks of one prepared environment."""
+
+    session: Session
+    task: Task
+    prepared: Prepared
+    split: Split
+    public: frozenset[str]  #: paths of the repository before the fix
+    timeout_sec: float  #: time limit for one run
+    junit: str = ""  #: path of the JUnit report that the task's own test command writes; empty for pytest
+    custom: bool = False  #: whether the commands are the user's, not pytest's
+
+    def compare(self, command: str) -> Outcomes:
+        """Run the tests without and with the fix. Raises RejectedError if there is no test that the fix makes pass."""
+        writable = False
+        fixed, after = self._run(command, hidden=True, fixed=True, writable=False)
+        if not self._any_passed(fixed, after) and not fixed.timed_out:
+            writable = True  # tests may have to write files
+            fixed, after = self._run(command, hidden=True, fixed=True, writable=True)
+        if fixed.timed_out:
+            raise RejectedError(Code.TIMEOUT, f"with the fix, the tests did not end in {self.timeout_sec:g} s")
+        if not self._any_passed(fixed, after):
+            if after == {}:
+                raise RejectedError(Code.NO_TESTS_FOUND, f"no test ran: {_last_line(fixed)}")
+            raise RejectedError(Code.FIX_FAILS, f"no test passes with the fix: {_last_line(fixed)}")
+        unfixed, before = self._run(command, hidden=True, fixed=False, writable=writable)
+        if unfixed.timed_out:
+            raise RejectedError(Code.TIMEOUT, f"without the fix, the tests did not end in {self.timeout_sec:g} s")
+        if self.custom and not after:
+            return self._by_exit_code(unfixed, fixed, writable=writable)
+        passing = [name for name, outcome in after.items() if outcome == "passed"]
+        fail_to_pass = tuple(name for name in passing if before.get(name) in _FAILED)
+        if not fail_to_pass:
+            raise RejectedError(
+                Code.TESTS_PASS_BEFORE, f"all {len(passing)} tests that pass with the fix also pass without it"
+            )
+        ran = {name.partition("::")[0] for name, outcome in before.items() if "::" in name and outcome != "error"}
+        return Outcomes(
+            fail_to_pass=fail_to_pass,
+            pass_to_pass=tuple(name for name in passing if before.get(name) == "passed"),
+            not_collected=any(name.partition("::")[0] not in ran for name in fail_to_pass),
+            writable=writable,
+        )
+
+    def _by_exit_code(self, unfixed: CommandResult, fixed: CommandResult, *, writable: bool) -> Outcomes:
+        if unfixed.ok:
+            raise RejectedError(Code.TESTS_PASS_BEFORE, "the test command also passes without the fix")
+        if not fixed.ok:
+            raise RejectedError(Code.FIX_FAILS, f"the test command fails with the fix: {_last_line(fixed)}")
+        return Outcomes(fail_to_pass=(), pass_to_pass=(), not_collected=False, writable=writable)
+
+    def public_command(self, outcomes: Outcomes) -> str:
+        """A command that agents can run: tests of that part of the project, which pass, or fail because of the bug.
+
+        Raises RejectedError if none works.
+        """
+        files = list(dict.fromkeys(name.partition("::")[0] for name in outcomes.fail_to_pass))
+        last = ""
+        for targets in self._targets(files):
+            command = shlex.join([*_PYTEST.split(), *targets])
+            result, tests = self._run(command, hidden=False, fixed=False, writable=outcomes.writable)
+            failing = [name for name, outcome in tests.items() if outcome in ("failed", "error")]
+            excluded = [name for name in failing if name not in outcomes.fail_to_pass]
+            if excluded and len(excluded) <= _MOST_EXCLUDED and not result.timed_out:
+                command = shlex.join([*_PYTEST.split(), *targets, *map(_exclusion, excluded)])
+                result, tests = self._run(command, hidden=False, fixed=False, writable=outcomes.writable)
+                failing = [name for name, outcome in tests.items() if outcome in ("failed", "error")]
+            if not result.timed_out and tests and set(failing).issubset(outcomes.fail_to_pass):
+                return command
+            last = f"`{command}` timed out" if result.timed_out else f"`{command}`: {_last_line(result)}"
+        raise RejectedError(Code.INVALID, f"no public test command works: {last}")
+
+    def _targets(self, files: Sequence[str]) -> Sequence[Sequence[str]]:
+        """What public commands can name: existing files of the failing tests, else their directories, else all."""
+        existing = [file for file in files if file in self.public]
+        if existing:
+            return [existing]
+        directories = list(dict.fromkeys(str(PurePosixPath(file).parent) for file in files))
+        inhabited = [name for name in directories if any(self._is_test_in(path, name) for path in self.public)]
+        return [[name for name in inhabited if name != "."], []] if inhabited else [[]]
+
+    @staticmethod
+    def _is_test_in(path: str, directory: str) -> bool:
+        return is_test_module(path) and PurePosixPath(directory) in PurePosixPath(path).parents
+
+    def _run(
+        self, command: str, *, hidden: bool, fixed: bool, writable: bool
+    ) -> tuple[CommandResult, Mapping[str, str]]:
+        shared, made = self.session.shared, []
+
+        def keep(path: Path) -> Path:
+            made.append(path)
+            return path
+
+        try:
+            workspace = keep(shared.fork(self.task, self.prepared.environment, "mining", hidden=hidden))
+            if fixed:
+                self._fix(workspace)
+            context = CommandContext(
+                environment=self.prepared.environment,
+                validation=self.task.spec.validation,
+                scratch=lambda name: keep(shared.empty(name)),
+                network=False,
+                deadline=self.session.stop.within(self.timeout_sec),
+            )
+            text = self._with_report(command)
+            result = context.run(
+                Command(text, read_only=not writable), workspace, files=[JUNIT_FILE], at_most=_LARGEST_REPORT
+            )
+            self.session.stop.check()
+            report = result.files.get(JUNIT_FILE, b"")
+            return result, junit_outcomes(report, list(self.split.hidden)) if report else {}
+        finally:
+            for path in made:
+                shared.discard(path)
+
+    def _with_report(self, command: str) -> str:
+        if not self.custom:
+            return with_junit(command)
+        if not self.junit:
+            return command
+        return f'{command}\ncode=$?; cp {shlex.quote(self.junit)} "$AGENTBENCH_RESULTS/{JUNIT_FILE}"; exit $code'
+
+    def _fix(self, workspace: Path) -> None:
+        with Tree(workspace) as tree:
+            for path, file in self.split.changed.items():
+                if file is not None:
+                    tree.write(path, file.data, executable=file.executable)
+                elif path in set(tree.files()):
+                    tree.remove(path)
+
+    def _any_passed(self, result: CommandResult, tests: Mapping[str, str]) -> bool:
+        if result.timed_out:
+            return False
+        return "passed" in tests.values() or (self.custom and not tests and result.ok)
+
+
+def test_command(split: Split, public: frozenset[str]) -> str:
+    """The passing command: the hidden test files, and a few public ones of the changed source files."""
+    hidden = list(split.test_modules)
+    if not hidden:
+        raise RejectedError(Code.NO_TESTS_FOUND, "only helpers of tests changed, no test module")
+    return shlex.join([*_PYTEST.split(), *hidden, *_related(split, public)])
+
+
+def _related(split: Split, public: frozenset[str]) -> Sequence[str]:
+    """Public test files that are named after a changed source file."""
+    stems = {PurePosixPath(path).stem.strip("_") for path in split.changed if path.endswith(".py")} - {"init", ""}
+    named = sorted(
+        path
+        for path in public
+        if path.endswith(".py")
+        and is_test_module(path)
+        and PurePosixPath(path).stem.removeprefix("test_").removesuffix("_test") in stems
+        and path not in split.hidden
+    )
+    return named[:_RELATED]
+
+
+def _exclusion(name: str) -> str:
+    """An option of pytest that leaves out one test, or a file that cannot be collected."""
+    return f"--deselect={name}" if "::" in name else f"--ignore={name}"
+
+
+def _last_line(result: CommandResult) -> str:
+    lines = result.last_lines(1)
+    return lines[:200] if lines else f"exit code {result.exit_code}, no output"

@@ -1,0 +1,237 @@
+"""``tasks mine`` on a repository whose commits end in every way: as tasks, and with every code."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agentbench_testing.fixtures import RunAgentbench
+
+FIRST = {
+    "shop/__init__.py": "",
+    "shop/totals.py": """\
+        def total(prices, discount=0):
+            return sum(prices) - discount
+        """,
+    "shop/dates.py": """\
+        def days(weeks):
+            return weeks * 6
+        """,
+    "shop/labels.py": """\
+        def label(name):
+            return name.upper()
+        """,
+    "tests/test_totals.py": """\
+        from shop.totals import total
+
+
+        def test_sum():
+            assert total([1, 2]) == 3
+        """,
+    "tests/test_labels.py": """\
+        from shop.labels import label
+
+
+        def test_upper():
+            assert label("a") == "A"
+        """,
+}
+DISCOUNT = """\
+    def total(prices, discount=0):
+        return max(0, round(sum(prices) * (100 - discount) / 100, 2))
+    """
+TEST_DISCOUNT = (
+    FIRST["tests/test_totals.py"]
+    + """
+
+        def test_discount():
+            assert [total([n * 7.25, n], 15) for n in range(1, 9)] == [
+                7.01, 14.02, 21.04, 28.05, 35.06, 42.07, 49.09, 56.1,
+            ]
+
+
+        def test_discount_of_many():
+            assert [total(range(n * 3), n) for n in range(2, 9)] == [14.7, 34.92, 63.36, 99.75, 143.82, 195.3, 253.92]
+        """
+)
+
+
+class History:
+    """A repository made for a test. Each commit has a date of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._number = 0
+        path.mkdir()
+        self._git("init", "-q", "-b", "main")
+
+    def commit(self, message: str, files: Mapping[str, str | None], *, author: str = "Ada <ada@example.com>") -> str:
+        """Write files (``None`` deletes one), commit them, and return the commit's id."""
+        for name, text in files.items():
+            target = self.path / name
+            if text is None:
+                target.unlink()
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(textwrap.dedent(text))
+        self._number += 1
+        date = f"2024-03-{self._number:02}T12:00:00Z"
+        self._git("add", "-A")
+        self._git("commit", "-q", "--allow-empty", "--author", author, "-m", message, date=date)
+        return self._git("rev-parse", "HEAD").strip()
+
+    def _git(self, *arguments: str, date: str = "2024-03-01T12:00:00Z") -> str:
+        who = {f"GIT_{role}_{what}": "ada" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        env = {**os.environ, **who, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date, "GIT_CONFIG_GLOBAL": "/dev/null"}
+        done = subprocess.run(["git", *arguments], cwd=self.path, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    made = History(tmp_path / "shop")
+    made.commit("The first version of the shop", FIRST)
+    return made
+
+
+@pytest.fixture
+def mine(run_agentbench: RunAgentbench, tmp_path: Path) -> Callable[..., Any]:
+    """Run ``tasks mine`` in the ``local`` sandbox, with the packages that are there."""
+
+    def run(*flags: str, code: int = 0) -> Any:
+        fixed = ("--repo", str(tmp_path / "shop"), "--suite", "mined", "--sandbox", "local", "--allow-unisolated")
+        done = run_agentbench("tasks", "mine", *fixed, "--setup", "true", "--json", *flags, cwd=tmp_path)
+        assert done.code == code, done.err
+        return json.loads(done.out) if code == 0 else done
+
+    return run
+
+
+def test_a_fix_becomes_a_task_that_runs(
+    history: History, mine: Callable[..., Any], run_agentbench: RunAgentbench, tmp_path: Path
+) -> None:
+    """The task has the tests of the fix, a public command that passes, and a place in the history."""
+    base = history.commit("Add nothing of interest", {"README.md": "A shop.\n"})
+    message = "Discounts are percentages, not amounts\n\nA discount of 15 must take 15 % off the sum of the prices."
+    fix = history.commit(message, {"shop/totals.py": DISCOUNT, "tests/test_totals.py": TEST_DISCOUNT})
+    result = mine()
+    (entry,) = [each for each in result["candidates"] if each["task"]]
+    assert (entry["commit"], entry["fail_to_pass"], entry["pass_to_pass"]) == (fix, 2, 1)
+    directory = tmp_path / "tasks/mined" / entry["task"]
+    spec = yaml.safe_load((directory / "task.yaml").read_text())
+    assert spec["repo"] == {"url": str(tmp_path / "shop"), "commit": base}
+    assert spec["validation"]["fail_to_pass"] == [
+        "tests/test_totals.py::test_discount",
+        "tests/test_totals.py::test_discount_of_many",
+    ]
+    assert spec["validation"]["pass_to_pass"] == ["tests/test_totals.py::test_sum"]
+    assert spec["validation"]["failing_command"] == "python -m pytest -q tests/test_totals.py"
+    assert "15 % off" in spec["description"]
+    assert "idden tests" in spec["description"]
+    assert (spec["provenance"]["commit"], spec["provenance"]["date"]) == (fix, "2024-03-03T12:00:00Z")
+    assert "agentbench-canary" in (directory / "checks/tests/test_totals.py").read_text()
+    assert "agentbench-canary" in (directory / "solution.patch").read_text()
+    flags = ("--suite", "mined", "--sandbox", "local", "--variant", "scripted", "--variant", "idle")
+    run = run_agentbench("run", *flags, cwd=tmp_path)
+    assert "variant scripted: 1 of 1" in run.out, run.err
+    assert "variant idle: 0 of 1" in run.out, run.err
+
+
+def test_every_commit_gets_its_code(history: History, mine: Callable[..., Any], tmp_path: Path) -> None:
+    """Each way to fail has a code of its own, and one failure does not affect the others."""
+    counter = tmp_path / "counter"
+    test = "from shop.{module} import {name}\n\n\ndef test_{name}_{number}():\n    assert {check}\n"
+
+    def tested(number: int, check: str, module: str = "dates", name: str = "days") -> dict[str, str]:
+        return {f"tests/test_{module}_{number}.py": test.format(module=module, name=name, number=number, check=check)}
+
+    days = "def days(weeks):\n    return {value}\n"
+    expected = {
+        history.commit("Describe what the shop is for", {"README.md": "A shop.\n"}): "NO_SOURCE_CHANGE",
+        history.commit("Labels have no spaces around them", {"shop/labels.py": "def label(name):\n    return name.strip().upper()\n"}): "NO_TEST_CHANGE",
+        history.commit(
+            "Weeks of seven days are computed in one place",
+            {"shop/dates.py": days.format(value="6 * weeks"), **tested(1, "days(2) == 12")},
+        ): "TESTS_PASS_BEFORE",
+        history.commit(
+            "Weeks have eight days in this calendar",
+            {"shop/dates.py": days.format(value="8 * weeks"), **tested(2, "days(2) == 17")},
+        ): "FIX_FAILS",
+        history.commit("fix", {"shop/dates.py": days.format(value="9 * weeks"), **tested(3, "days(2) == 18")}): "NO_DESCRIPTION",
+        history.commit(
+            "Negative weeks are no days at all\n\nThe body is now:\n\n    return max(0, weeks) * 10 if weeks else 0\n",
+            {"shop/dates.py": days.format(value="max(0, weeks) * 10 if weeks else 0"), **tested(4, "days(2) == 20")},
+        ): "DESCRIPTION_REVEALS_FIX",
+        history.commit(
+            "Weeks without an end are never counted",
+            {"shop/dates.py": "def days(weeks):\n    while True:\n        pass\n", **tested(5, "days(2) == 22")},
+        ): "TIMEOUT",
+        history.commit(
+            "Weeks are long again in every country",
+            {
+                "shop/dates.py": days.format(value="12 * weeks"),
+                **tested(6, f"open({str(counter)!r}, 'a').write('x') and len(open({str(counter)!r}).read()) < 5 and days(2) == 24"),
+            },
+        ): "FLAKY",
+        history.commit(
+            "Fixtures for the tests of weeks with holidays",
+            {"shop/dates.py": days.format(value="13 * weeks"), "tests/conftest.py": "WEEKS = 2\n"},
+        ): "NO_TESTS_FOUND",
+        history.commit(
+            "Holidays can be subtracted from weeks of work",
+            {
+                "shop/dates.py": "def days(weeks):\n    return 13 * weeks\n\n\ndef workdays(weeks):\n    return 5 * weeks\n",
+                **tested(7, "workdays(3) == 15", name="workdays"),
+            },
+        ): "NEW_NAMES",
+        history.commit("Bump the version", {"shop/labels.py": "def label(name):\n    return name.lower()\n", **tested(8, "label('A') == 'a'", "labels", "label")}, author="release[bot] <bot@example.com>"): "BOT",
+    }  # fmt: skip
+    result = mine("--strict-names", "--timeout", "4", "--workers", "4", "--times", "2")
+    lines = [json.loads(line) for line in (tmp_path / "tasks/mined/mining.jsonl").read_text().splitlines()]
+    found = {line["commit"]: line["code"] for line in lines if line["type"] == "commit"}
+    reasons = {line["commit"]: line["reason"] for line in lines if line["type"] == "commit"}
+    assert {commit: found.get(commit) for commit in expected} == expected, reasons
+    assert all(reasons[commit] for commit in expected)
+    assert result["new"]
+    assert not (tmp_path / "tasks/mined/.mining").exists()
+    again = mine("--strict-names", "--timeout", "4", "--workers", "4", "--times", "2")
+    assert again["new"] == []
+
+
+def test_a_killed_command_loses_nothing(history: History, mine: Callable[..., Any], tmp_path: Path) -> None:
+    """After kill -9 in the middle of a commit, the next call keeps earlier results and does the rest."""
+    fixes = []
+    for number in range(3):
+        source = f"def days(weeks):\n    return weeks * {7 + number} + 100 * weeks\n"
+        check = f"from shop.dates import days\n\n\ndef test_{number}():\n    assert days(3) == {321 + 3 * number}\n"
+        message = f"Weeks have {7 + number} days in calendar {'abc'[number]}\n"
+        fixes.append(history.commit(message, {"shop/dates.py": source, f"tests/test_{number}.py": check}))
+    ledger = tmp_path / "tasks/mined/mining.jsonl"
+    command = [sys.executable, "-m", "agentbench_core.cli.main", "tasks", "mine", "--repo", str(tmp_path / "shop")]
+    flags = ["--suite", "mined", "--sandbox", "local", "--allow-unisolated", "--setup", "true", "--workers", "1"]
+    process = subprocess.Popen([*command, *flags], cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True)
+    while not (ledger.exists() and '"task": "weeks' in ledger.read_text()):
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    with ledger.open("a") as file:
+        file.write('{"type": "commit", "comm')
+    before = {path.name for path in (tmp_path / "tasks/mined").iterdir() if path.name != "mining.jsonl"}
+    result = mine("--workers", "1")
+    assert {entry["commit"] for entry in result["candidates"] if entry["task"]} == set(fixes)
+    assert len(result["new"]) < 3
+    tasks = [path for path in (tmp_path / "tasks/mined").iterdir() if path.is_dir()]
+    assert len(tasks) == 3, (before, tasks)
