@@ -97,4 +97,8 @@ from .values.task import (
     Setup as Setup,
     TaskSpec as TaskSpec,
 )
+from .workspace.git import (
+    Git as Git,
+    GitFailedError as GitFailedError,
+)
 from .workspace.repos import directory_commit as directory_commit

@@ -62,11 +62,11 @@ _POLL = 0.2  # seconds; maximum delay of the kill if a deadline is ended early
 
 
 class GitFailedError(SandboxError):
-    """Git ended with an error; ``stderr`` is the end of its standard error."""
+    """Git ended with an error."""
 
     def __init__(self, what: str, stderr: str) -> None:
         super().__init__(f"git {what} failed: {stderr.strip() or 'no error message'}")
-        self.stderr = stderr
+        self.stderr = stderr  #: the end of its standard error
 
 
 def _environment(git_dir: Path, extra: Mapping[str, str]) -> dict[str, str]:
@@ -80,7 +80,7 @@ class Git:
     """A bare repository of ours. Threads and processes may share it, as every write is one atomic pack or object."""
 
     def __init__(self, git_dir: Path) -> None:
-        self.git_dir = git_dir
+        self.git_dir = git_dir  #: the repository's directory
 
     def create(self) -> None:
         """Create the repository, unless it exists."""
