@@ -101,4 +101,9 @@ from .workspace.git import (
     Git as Git,
     GitFailedError as GitFailedError,
 )
+from .workspace.history import (
+    History as History,
+    fetch_history as fetch_history,
+)
 from .workspace.repos import directory_commit as directory_commit
+from .workspace.tag_version import version_from_tags as version_from_tags

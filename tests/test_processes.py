@@ -126,8 +126,8 @@ def test_git_works_nowhere_else() -> None:
         if file.startswith("agentbench_core/workspace/") and isinstance(node, ast.Constant)
     }
     assert words & GIT_COMMANDS == {
-        *("bundle", "cat-file", "commit-tree", "diff-tree", "fast-import", "fetch"),
-        *("ls-tree", "pack-objects", "read-tree", "rev-parse"),
+        *("bundle", "cat-file", "commit-tree", "describe", "diff-tree", "fast-import", "fetch"),
+        *("ls-tree", "pack-objects", "read-tree", "rev-parse", "update-ref"),
     }
 
 

@@ -37,6 +37,7 @@ _SETTINGS = (
     *("-c", "maintenance.auto=false"),
     *("-c", "fetch.unpackLimit=1"),  # packs are written atomically, so whatever exists is complete
     *("-c", "fetch.recurseSubmodules=no"),
+    *("-c", "advice.fetchShowForcedUpdates=false"),
     *("-c", "pack.compression=1"),
 )
 _ENVIRONMENT = {
@@ -49,6 +50,7 @@ _ENVIRONMENT = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_ASKPASS": "",
     "SSH_ASKPASS_REQUIRE": "never",
+    "GCM_INTERACTIVE": "never",  # Git Credential Manager opens no windows
     "LC_ALL": "C",
     **{f"GIT_{who}_NAME": "AgentBench" for who in ("AUTHOR", "COMMITTER")},
     **{f"GIT_{who}_EMAIL": "agentbench@localhost" for who in ("AUTHOR", "COMMITTER")},
@@ -69,11 +71,12 @@ class GitFailedError(SandboxError):
         self.stderr = stderr  #: the end of its standard error
 
 
-def _environment(git_dir: Path, extra: Mapping[str, str]) -> dict[str, str]:
+def _environment(git_dir: Path, extra: Mapping[str, str | None]) -> dict[str, str]:
     retained = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
     retained.pop("SSH_ASKPASS", None)
     ssh = retained.get("GIT_SSH_COMMAND", "ssh")
-    return {**retained, **_ENVIRONMENT, "GIT_SSH_COMMAND": f"{ssh} -oBatchMode=yes", "GIT_DIR": str(git_dir), **extra}
+    ours = {**_ENVIRONMENT, "GIT_SSH_COMMAND": f"{ssh} -oBatchMode=yes", "GIT_DIR": str(git_dir)}
+    return {name: value for name, value in {**retained, **ours, **extra}.items() if value is not None}
 
 
 class Git:
@@ -91,9 +94,9 @@ class Git:
         _write_once(self.git_dir / "HEAD", "ref: refs/heads/main\n")
 
     def run(
-        self, *arguments: str, deadline: Deadline, stdin: bytes = b"", env: Mapping[str, str] | None = None
+        self, *arguments: str, deadline: Deadline, stdin: bytes = b"", env: Mapping[str, str | None] | None = None
     ) -> bytes:
-        """Standard output of a git command.
+        """Standard output of a git command. ``env`` has additional environment variables, or None to remove one.
 
         Raises:
             GitFailedError: it ended with an error.
@@ -110,7 +113,7 @@ class Git:
         *arguments: str,
         deadline: Deadline,
         stdin: int | IO[bytes] = subprocess.PIPE,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str | None] | None = None,
     ) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[], None]]]:
         """Start git, yield the process and a function that kills it, and wait for it at the end of the block.
 
@@ -147,7 +150,7 @@ class Git:
                 raise GitFailedError(arguments[0], _tail(stderr))
 
     def _spawn(
-        self, arguments: tuple[str, ...], stdin: int | IO[bytes], stderr: IO[bytes], env: Mapping[str, str]
+        self, arguments: tuple[str, ...], stdin: int | IO[bytes], stderr: IO[bytes], env: Mapping[str, str | None]
     ) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(
@@ -162,7 +165,7 @@ class Git:
         except FileNotFoundError as error:
             if error.filename != "git":  # the repository itself was removed
                 raise
-            raise UnavailableError("git is not installed", remedy="Install git 2.30 or newer.") from None
+            raise UnavailableError("git is not installed", remedy="Install git 2.32 or newer.") from None
 
     def lines(self, *arguments: str, deadline: Deadline) -> Generator[bytes, None, None]:
         """The NUL-terminated lines of a git command with ``-z``, possibly endless. Close the generator to end early.

@@ -2,56 +2,34 @@
 
 A workspace gets the files as raw bytes and a ``.git`` with one commit that no other repository has: no remotes, no
 reflog, no tags, no later objects. Fetched data is cached in a bare repository per URL in the user's cache, so that a
-second checkout needs no network.
+second checkout needs no network; neither does one of a source whose history was fetched.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import stat
 import tempfile
-import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import attrs
-import filelock
-import platformdirs
-
-from agentbench_core.errors import InputError, ToolError, UnavailableError
+from agentbench_core.errors import InputError, ToolError
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.task import Repo
 from agentbench_core.values.text import printable
+from agentbench_core.workspace.fetching import fetch, locked
 from agentbench_core.workspace.git import EXECUTABLE, FILE, LINK, CommitWriter, Git, GitFailedError
 from agentbench_core.workspace.listing import TreeEntry
 from agentbench_core.workspace.paths import TOOL_CACHES
 from agentbench_core.workspace.pristine import Bounds, write_workspace
+from agentbench_core.workspace.sources import HISTORY, Source, locate, unreachable
 from agentbench_core.workspace.tree import Tree, remove_tree
 
 _LEFT_OUT = TOOL_CACHES | {".git", "__pycache__"}
-_BUNDLE = re.compile(rb"# v[23] git bundle\n")
-_SCP_LIKE = re.compile(r"[\w.-]+@[\w.-]+:.+")
 _NO_SUCH_COMMIT = ("not our ref", "unadvertised object", "couldn't find remote ref", "remote ref", "shallow")
 _COMMIT_SECONDS = 300.0
 _CHUNK = 1 << 20
-
-
-@attrs.frozen
-class _Source:
-    """The source of a task's code: a plain directory, a bundle, or a repository (on this machine if it has a path)."""
-
-    url: str
-    path: Path | None = None
-    plain: bool = False
-    bundle: bool = False
-
-    @property
-    def name(self) -> str:
-        """The URL without its password, for messages."""
-        return _masked(self.url)
 
 
 def checkout(repo: Repo, *, beside: Path, into: Path, deadline: Deadline, cache: Path | None = None) -> None:
@@ -69,7 +47,7 @@ def checkout(repo: Repo, *, beside: Path, into: Path, deadline: Deadline, cache:
         UnavailableError: git is missing, or the repository cannot be reached.
         DeadlineExceeded: the deadline has passed.
     """
-    source = _locate(repo.url, beside)
+    source = locate(repo.url, beside)
     with _fetched(source, repo.commit, cache, into.parent, deadline) as git:
         into.mkdir(parents=True)
         try:
@@ -92,39 +70,6 @@ def directory_commit(directory: Path) -> str:
     """
     with tempfile.TemporaryDirectory(prefix="agentbench-") as scratch:
         return _import_directory(Git(Path(scratch)), directory, Deadline(_COMMIT_SECONDS))
-
-
-# --- source ------------------------------------------------------------------------------------------------------
-
-
-def _locate(url: str, beside: Path) -> _Source:
-    if url.startswith(("https://", "ssh://")) or ("://" not in url and _SCP_LIKE.fullmatch(url)):
-        return _Source(url)
-    if url.startswith("file://"):
-        path = Path(urllib.parse.unquote(urllib.parse.urlsplit(url).path))
-    elif "://" in url or "::" in url or not url:
-        raise InputError(
-            f"repo.url {_masked(url)!r} has an unsupported scheme", remedy="Use https, ssh, file or a path."
-        )
-    else:
-        path = beside / url
-    path = path.resolve()
-    if path.is_file():
-        with path.open("rb") as file:
-            if not _BUNDLE.match(file.readline(100)):
-                raise InputError(f"repo.url {url!r}: {path} is neither a directory nor a git bundle")
-        return _Source(url, path, bundle=True)
-    if not path.is_dir():
-        raise InputError(
-            f"repo.url {url!r}: {path} does not exist",
-            remedy="Relative paths are resolved from the directory of task.yaml.",
-        )
-    bare = (path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()
-    return _Source(url, path, plain=not bare and not (path / ".git").exists())
-
-
-def _masked(url: str) -> str:
-    return re.sub(r"(?<=://)[^/@\s]*:[^/@\s]*@", "***@", url)
 
 
 # --- plain directories -------------------------------------------------------------------------------------------
@@ -160,7 +105,7 @@ def _add(tree: Tree, entry: TreeEntry, writer: CommitWriter, directory: Path) ->
 
 
 @contextmanager
-def _fetched(source: _Source, commit: str, cache: Path | None, nearby: Path, deadline: Deadline) -> Iterator[Git]:
+def _fetched(source: Source, commit: str, cache: Path | None, nearby: Path, deadline: Deadline) -> Iterator[Git]:
     """A bare repository with the commit and its tree; for a plain directory, a temporary one in ``nearby``."""
     if source.plain:
         assert source.path is not None
@@ -175,16 +120,14 @@ def _fetched(source: _Source, commit: str, cache: Path | None, nearby: Path, dea
                 )
             yield git
         return
-    cache = cache or platformdirs.user_cache_path("agentbench") / "repos"
-    key = hashlib.sha256(str(source.path or source.url).encode()).hexdigest()
-    git = Git(cache / f"{key}.git")
+    git, history = Git(source.cached(cache)), Git(source.cached(cache, HISTORY))
     if not _has(git, commit, deadline):
-        cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _locked(cache / f"{key}.lock", deadline):
-            if not _has(git, commit, deadline):
-                git.create()
-                _sweep(git.git_dir)
-                _fetch(git, source, commit, deadline)
+        if _has(history, commit, deadline) and _is_complete(history, commit, deadline):
+            git = history
+        else:
+            with locked(git, deadline):
+                if not _has(git, commit, deadline):
+                    _fetch(git, source, commit, deadline)
     yield git
 
 
@@ -192,62 +135,33 @@ def _has(git: Git, commit: str, deadline: Deadline) -> bool:
     return git.git_dir.is_dir() and git.resolve(f"{commit}^{{commit}}", deadline) == commit
 
 
-def _sweep(git_dir: Path) -> None:
-    """Remove leftovers from a git process that was killed. We hold the lock, so no other process is fetching."""
-    for leftover in (*git_dir.rglob("*.lock"), *git_dir.glob("objects/pack/tmp_*")):
-        leftover.unlink(missing_ok=True)
-
-
-@contextmanager
-def _locked(path: Path, deadline: Deadline) -> Iterator[None]:
-    lock = filelock.FileLock(path)
-    while True:
-        deadline.check()
-        try:
-            lock.acquire(timeout=min(1.0, deadline.remaining()))
-            break
-        except filelock.Timeout:
-            continue
+def _is_complete(git: Git, commit: str, deadline: Deadline) -> bool:
+    """Whether all files of the commit are there, even if it came with a fetch that failed."""
     try:
-        yield
-    finally:
-        lock.release()
+        git.run("rev-list", "--objects", "--no-walk", "--quiet", commit, deadline=deadline)
+    except GitFailedError:
+        return False
+    return True
 
 
-def _fetch(git: Git, source: _Source, commit: str, deadline: Deadline) -> None:
+def _fetch(git: Git, source: Source, commit: str, deadline: Deadline) -> None:
     """Fetch the commit into the cache: a whole bundle; else that commit alone if the server can, or everything."""
-    remote = source.url if source.path is None else str(source.path)
-    options = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
+    to_commit = f"{commit}:refs/commits/{commit}"
     attempts: list[Callable[[], object]] = [
-        lambda: git.run(*options, "--depth=1", "--", remote, f"{commit}:refs/commits/{commit}", deadline=deadline),
-        lambda: git.run(*options, "--", remote, "+refs/*:refs/fetched/*", deadline=deadline),
+        lambda: fetch(git, source, to_commit, options=("--depth=1",), deadline=deadline),
+        lambda: fetch(git, source, "+refs/*:refs/fetched/*", deadline=deadline),
     ]
     if source.bundle:
-        attempts = [lambda: git.run("bundle", "unbundle", remote, deadline=deadline)]
+        attempts = [lambda: git.run("bundle", "unbundle", source.remote, deadline=deadline)]
     for attempt in attempts:
         try:
             attempt()
         except GitFailedError as error:
             if not any(words in error.stderr for words in _NO_SUCH_COMMIT):
-                raise _unreachable(source, error) from None
+                raise unreachable(source, error) from None
         if _has(git, commit, deadline):
             return
     raise InputError(
         f"{source.name} has no commit {commit}",
         remedy="Check repo.commit: it must be the full SHA of a commit (not a tag) reachable from a branch or tag.",
-    )
-
-
-def _unreachable(source: _Source, error: GitFailedError) -> UnavailableError | InputError:
-    message = _masked(error.stderr.strip())
-    if source.bundle:
-        return InputError(f"the bundle {source.path} cannot be used: {message}")
-    if "dubious ownership" in message:
-        return InputError(
-            f"{source.name} cannot be fetched: it belongs to another user, and git refuses repositories of other users",
-            remedy="Create your own clone or bundle of it, and use that as repo.url.",
-        )
-    return UnavailableError(
-        f"{source.name} cannot be fetched: {message}",
-        remedy="Check the network, the URL and your access (ssh keys; git's configuration is not read).",
     )
