@@ -46,6 +46,7 @@ from .inputs.quarantine import (
 from .inputs.suite import (
     TASK_FILE as TASK_FILE,
     Task as Task,
+    hidden_paths as hidden_paths,
     read_suite as read_suite,
     read_task as read_task,
     select as select,
@@ -65,7 +66,6 @@ from .run.attempt.calibration import (
 from .run.attempt.preparation import (
     Baseline as Baseline,
     Prepared as Prepared,
-    hidden_paths as hidden_paths,
 )
 from .run.attempt.record import AttemptResult as AttemptResult
 from .run.attempt.session import (

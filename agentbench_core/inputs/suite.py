@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import posixpath
 import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,9 +14,10 @@ import attrs
 from agentbench_core.converter import dump, load
 from agentbench_core.errors import InputError, did_you_mean
 from agentbench_core.inputs.documents import near, parse_yaml, read_text, read_yaml
+from agentbench_core.values.dates import utc_day
 from agentbench_core.values.globs import path_matcher
 from agentbench_core.values.messages import ToolCall
-from agentbench_core.values.task import Oracle, TaskSpec, digest
+from agentbench_core.values.task import Oracle, TaskSpec, Validation, digest
 
 TASK_FILE = "task.yaml"  #: name of a task's file
 
@@ -56,7 +58,8 @@ def read_task(path: Path) -> Task:
     text = read_text(path)
     spec = load(parse_yaml(text, str(path)), TaskSpec, where=str(path))
     _check_globs(path, spec)
-    hidden = _read_hidden(path, spec.validation.files)
+    _check_dates(path, spec)
+    hidden = _read_hidden(path, spec.validation)
     return Task(
         spec=spec,
         directory=path.parent,
@@ -121,6 +124,15 @@ def _check_globs(task_file: Path, spec: TaskSpec) -> None:
             raise InputError(f"{task_file}: {field}: {error.message}") from None
 
 
+def _check_dates(task_file: Path, spec: TaskSpec) -> None:
+    for field, text in (("date", spec.provenance.date), ("author_date", spec.provenance.author_date)):
+        try:
+            if text:
+                utc_day(text)
+        except ValueError as error:
+            raise InputError(f"{task_file}: provenance.{field}: {text!r}: {error}") from None
+
+
 def _inside(task_file: Path, field: str, name: str) -> Path:
     """The path that a task names. Raises InputError if it does not exist, or is outside the task's directory."""
     path = task_file.parent / name
@@ -131,9 +143,12 @@ def _inside(task_file: Path, field: str, name: str) -> Path:
     return path
 
 
-def _read_hidden(task_file: Path, name: str) -> tuple[HiddenFile, ...]:
+def _read_hidden(task_file: Path, validation: Validation) -> tuple[HiddenFile, ...]:
     """The hidden tests; empty if the task has none. Raises InputError if their directory is missing or empty."""
+    name = validation.files
     if not name:
+        if validation.files_at:
+            raise InputError(f"{task_file}: validation.files_at: the task has no hidden tests; set validation.files")
         return ()
     where = f"{task_file}: validation.files"
     if any(part in ("", ".", "..") for part in name.removesuffix("/").split("/")):
@@ -185,16 +200,23 @@ def _digest(spec: TaskSpec, hidden: Sequence[HiddenFile]) -> str:
     return digest({"spec": plain, "hidden": files})
 
 
-def protected_paths(task: TaskSpec) -> Callable[[str], bool]:
-    """A test for paths that agents must not change: those that match the task's globs, and files of expected tests.
+def hidden_paths(task: Task) -> tuple[str, ...]:
+    """The paths of the hidden tests in a workspace that contains them."""
+    return tuple(posixpath.join(task.spec.validation.hidden_root, file.path) for file in task.hidden)
 
-    They include everything in the directory that hidden tests are copied to, where an agent could otherwise add a
-    ``conftest.py`` or a module that the hidden tests import. If that is the root, the task's globs must do this.
+
+def protected_paths(task: Task) -> Callable[[str], bool]:
+    """A test for paths that agents must not change.
+
+    These are paths that match the task's globs, files of expected tests, and hidden tests with everything else in the
+    directory that they are copied to, where an agent could otherwise add a module that the hidden tests import. If
+    that directory is the root, only the hidden tests themselves are protected, and the globs must cover the rest.
     """
-    hidden = (f"/{task.validation.hidden_root}",) if task.validation.hidden_root else ()
-    is_match = path_matcher((*task.validation.protected_globs, *hidden))
-    named = {test.partition("::")[0] for test in task.validation.expected_tests}
-    return lambda path: path in named or is_match(path)
+    validation = task.spec.validation
+    hidden = (f"/{validation.hidden_root}",) if validation.hidden_root else ()
+    is_match = path_matcher((*validation.protected_globs, *hidden))
+    files = {*hidden_paths(task), *(test.partition("::")[0] for test in validation.expected_tests)}
+    return lambda path: path in files or is_match(path)
 
 
 def editable_paths(task: TaskSpec) -> Callable[[str], bool]:

@@ -12,7 +12,7 @@ import yaml
 
 from agentbench_core import InputError
 from agentbench_core.evidence.layout import run_directory_name
-from agentbench_core.inputs.suite import read_suite, read_task, select
+from agentbench_core.inputs.suite import hidden_paths, read_suite, read_task, select
 
 
 def test_a_task_is_read_with_its_defaults(make_task: Callable[..., Path]) -> None:
@@ -34,6 +34,51 @@ def test_the_digest_is_about_what_a_result_depends_on(make_task: Callable[..., P
     assert read_task(directory).digest != first
 
 
+def test_the_digest_of_a_task_without_newer_fields_stays_the_same(tmp_path: Path) -> None:
+    """It was computed with the first release; otherwise, recorded results would no longer belong to their tasks."""
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "checks/test_x.py").write_text("def test_x():\n    pass\n")
+    (tmp_path / "task.yaml").write_text(
+        "id: one\nsuite: mini\nrepo: {url: repo, commit: 0123456789abcdef0123456789abcdef01234567}\n"
+        "validation: {failing_command: pytest, passing_command: pytest, files: checks/}\n"
+    )
+    assert read_task(tmp_path).digest == "sha256:b63db6f909fe90433ed4db2ef218a278c589437d83e8d6fc9d564c97b5f298de"
+
+
+@pytest.mark.parametrize(
+    ("section", "values", "same"),
+    [
+        ("provenance", {"commit": "a" * 40, "date": "2025-01-01", "labels": ["x"], "figures": {"tests": 3}}, True),
+        ("validation", {"files_at": ""}, True),
+        ("setup", {"shared_cache": True}, True),
+        ("validation", {"files_at": "."}, False),
+        ("setup", {"shared_cache": False}, False),
+    ],
+)
+def test_newer_fields_change_the_digest_if_they_affect_results(
+    make_task: Callable[..., Path], section: str, values: dict[str, object], same: bool
+) -> None:
+    """Where a task comes from does not."""
+    plain = read_task(make_task(hidden={"test_x.txt": "1"}))
+    assert (read_task(make_task(hidden={"test_x.txt": "1"}, **{section: values})).digest == plain.digest) is same
+
+
+@pytest.mark.parametrize(
+    ("validation", "root"),
+    [
+        ({}, "checks"),
+        ({"files_at": "."}, ""),
+        ({"files_at": "src/pkg/tests/"}, "src/pkg/tests"),
+        ({"files_at": ".hidden..tests"}, ".hidden..tests"),
+    ],
+)
+def test_the_directory_of_hidden_tests(make_task: Callable[..., Path], validation: dict[str, str], root: str) -> None:
+    """By default, to a directory of the same name as the one next to task.yaml."""
+    task = read_task(make_task(hidden={"a/test_x.txt": "1"}, validation=validation))
+    assert task.spec.validation.hidden_root == root
+    assert hidden_paths(task) == (f"{root}/a/test_x.txt".lstrip("/"),)
+
+
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
@@ -47,6 +92,16 @@ def test_the_digest_is_about_what_a_result_depends_on(make_task: Callable[..., P
         ({"validation": {"files": "task.yaml"}}, "validation.files: 'task.yaml' is not a directory"),
         ({"validation": {"files": "empty/"}}, "validation.files: 'empty/' contains no files"),
         ({"validation": {"files": "linked/"}}, "is a symbolic link"),
+        ({"validation": {"files_at": "tests"}}, "validation.files_at: the task has no hidden tests"),
+        *(
+            ({"validation": {"files_at": path}}, f"validation.files_at: {path!r} does not match")
+            for path in ("..", "../x", "a/../b", "a/..", "./a", "a/.", "/", "/tmp", "a//b", "a//", "./", "a\n", "a\0b")
+        ),
+        ({"provenance": {"commit": "abc"}}, "provenance.commit: 'abc' does not match"),
+        ({"provenance": {"date": "May 2025"}}, "provenance.date: 'May 2025' does not match"),
+        ({"provenance": {"date": "2025-02-30"}}, "provenance.date: '2025-02-30': day is out of range"),
+        ({"provenance": {"author_date": "2025-01-01T25:00:00Z"}}, "provenance.author_date: '2025-01-01T25:00:00Z'"),
+        ({"provenance": {"figures": {"tests": "many"}}}, "provenance.figures.tests: expected number"),
         ({"validation": {"passing_command": " "}}, "validation.passing_command: ' ' does not match"),
         ({"validation": {"protected_globs": ["!"]}}, "validation.protected_globs: '!' is not a valid glob"),
         ({"environment": {"timeout_sec": float("nan")}}, "environment.timeout_sec: expected number, found nan"),

@@ -79,6 +79,23 @@ def test_copies_of_public_files_are_no_secrets(broken: Callable[..., Rules], cha
     }
 
 
+def test_hidden_files_that_are_copied_to_the_root(broken: Callable[..., Rules]) -> None:
+    """A hidden file may replace a public one, whose lines and canary are public; its new lines are secret."""
+    at_root = {"files_at": ".", "fail_to_pass": ["test_clamp.py::test_case"]}
+    old = f"# agentbench-canary: {CANARY}\n{HIDDEN.replace('clamp', 'limit')}"
+    replaced = {"app.txt": "broken\n", "test_clamp.py": old}
+    assert "hidden_absent" not in broken(files=replaced, hidden=old + HIDDEN, validation=at_root)
+    elsewhere = {**replaced, "old/clamp.txt": old + HIDDEN}
+    assert broken(files=elsewhere, hidden=old + HIDDEN, validation=at_root)["hidden_absent"] == (
+        "all of test_clamp.py is in the repository: old/clamp.txt"
+    )
+    noted = {"commands": [f"cat > notes <<'E'\n{HIDDEN}E"]}
+    said = broken(files=replaced, hidden=old + HIDDEN, validation=at_root, setup=noted)["hidden_absent"]
+    assert said.startswith("8 lines of test_clamp.py are in /")
+    copy = broken(files=replaced, hidden=old, validation=at_root, setup=noted)
+    assert "hidden_absent" not in copy, "the hidden file is a copy of the public one"
+
+
 def test_a_hidden_file_with_some_new_lines(broken: Callable[..., Rules]) -> None:
     """Lines that are public do not count, even if many of them end alike."""
     same = "".join(f"    assert value({n:02}) == the_same_forty_characters_at_the_end_of_all\n" for n in range(40))

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import agentbench_core
-from agentbench_core.inputs.suite import Task, read_task
-from agentbench_core.run.attempt.preparation import hidden_paths
+from agentbench_core.inputs.suite import Task, hidden_paths, read_task
 from agentbench_core.values.limits import Deadline
 from agentbench_core.workspace.patching import apply_hunks, parse_patch
 from agentbench_core.workspace.snapshot import Snapshots

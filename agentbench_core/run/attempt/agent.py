@@ -23,7 +23,7 @@ from agentbench_core.errors import (
     LLMError,
     SandboxError,
 )
-from agentbench_core.inputs.suite import Task
+from agentbench_core.inputs.suite import Task, hidden_paths
 from agentbench_core.plugin.agent import (
     Agent,
     AgentResult,
@@ -36,7 +36,7 @@ from agentbench_core.plugin.llm import NativeExchange
 from agentbench_core.plugin.registry import ADVERSARY, NEEDS_SANDBOX
 from agentbench_core.plugin.sandbox import Environment, ProgramSandbox
 from agentbench_core.run.attempt.change import editable_python
-from agentbench_core.run.attempt.preparation import Baseline, hidden_paths
+from agentbench_core.run.attempt.preparation import Baseline
 from agentbench_core.run.attempt.sub_agents import SubAgents
 from agentbench_core.run.metering.ledger import Meter
 from agentbench_core.run.metering.llm import MeteredModel
@@ -191,7 +191,7 @@ class AgentPhase:
     def _task_facts(self, workspace: Path) -> TaskFacts:
         task = self._plan.task
         return TaskFacts(
-            editable=editable_python(task.spec, workspace),
+            editable=editable_python(task, workspace),
             passing_command=task.spec.validation.passing_command,
             hidden=hidden_paths(task),
         )

@@ -142,7 +142,7 @@ class _Attempt:
             with self._phase("freeze"), shared.cpu_slots.slot() as waited:
                 deadline.extend(waited)
                 self.monitor.add_wait(waited)
-                change = result.change = freeze(shared.snapshots, prepared.base, workspace, task.spec)
+                change = result.change = freeze(shared.snapshots, prepared.base, workspace, task)
                 self._save_files(workspace, change)
         if (change.included or self.judge_empty) and result.outcome not in UNSCORED:
             with self._phase("score"):

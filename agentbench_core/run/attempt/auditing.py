@@ -10,11 +10,12 @@ from typing import Any
 import attrs
 
 from agentbench_core.errors import Interrupted
+from agentbench_core.inputs.suite import hidden_paths
 from agentbench_core.plugin.auditor import AttemptAudit, Auditor, TaskAudit, TaskProblem
 from agentbench_core.plugin.sandbox import Sandbox
 from agentbench_core.run.attempt.agent import baseline_output, instruction
 from agentbench_core.run.attempt.change import FrozenChange
-from agentbench_core.run.attempt.preparation import Baseline, Prepared, PreparedTasks, hidden_paths
+from agentbench_core.run.attempt.preparation import Baseline, Prepared, PreparedTasks
 from agentbench_core.run.metering.tools import StopSignal, open_toolbox
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import AttemptEvents, MemoryEvidence, Recording

@@ -20,12 +20,13 @@ import attrs
 from agentbench_core.converter import dump
 from agentbench_core.errors import BudgetExceeded, CalibrationError, DeadlineExceeded, InputError
 from agentbench_core.inputs.documents import replace_text
+from agentbench_core.inputs.suite import hidden_paths
 from agentbench_core.plugin.agent import AgentResult, AttemptContext
 from agentbench_core.plugin.contracts import EventLog, Toolbox
 from agentbench_core.plugin.scorer import Calibration, CalibrationContext
 from agentbench_core.run.attempt.agent import instruction
 from agentbench_core.run.attempt.change import FrozenChange, freeze
-from agentbench_core.run.attempt.preparation import Prepared, PreparedTasks, hidden_paths
+from agentbench_core.run.attempt.preparation import Prepared, PreparedTasks
 from agentbench_core.run.metering.tools import AgentTools, StopSignal, open_toolbox
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import MemoryEvidence, Recording, WarningLog
@@ -85,7 +86,7 @@ def reference_change(
         ) as toolbox:
             budget = Budget(max_steps=plan.limits.max_steps)
             _apply(AgentTools(toolbox, "oracle", budget, frozenset(toolbox.tools)), plan.task.script)
-        return freeze(shared.snapshots, prepared.base, workspace, plan.task.spec)
+        return freeze(shared.snapshots, prepared.base, workspace, plan.task)
     finally:
         shared.discard(workspace)
 

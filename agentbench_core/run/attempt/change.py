@@ -8,10 +8,9 @@ from pathlib import Path
 import attrs
 
 from agentbench_core.errors import ToolError
-from agentbench_core.inputs.suite import editable_paths, protected_paths
+from agentbench_core.inputs.suite import Task, editable_paths, protected_paths
 from agentbench_core.run.recording import Evidence
 from agentbench_core.values.record import Change, Label
-from agentbench_core.values.task import TaskSpec
 from agentbench_core.values.text import name_some, short_name
 from agentbench_core.workspace.git import LINK
 from agentbench_core.workspace.paths import TOOL_CACHES
@@ -34,7 +33,7 @@ class FrozenChange:
     labels: tuple[Label, ...]  #: labels for what is excluded, and for protected files that agents are allowed to edit
 
 
-def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec) -> FrozenChange:
+def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: Task) -> FrozenChange:
     """The change to a workspace relative to the prepared tree.
 
     Tool caches are ignored. Links, protected files (including hidden tests), and files that the task does not allow
@@ -48,8 +47,8 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
         return FrozenChange(
             included=(), excluded=(), diff=b"", labels=(Label(name="odd_files", evidence=error.message),)
         )
-    is_protected, is_editable = protected_paths(task), editable_paths(task)
-    spelled_out = task.agent.editable_globs
+    is_protected, is_editable = protected_paths(task), editable_paths(task.spec)
+    spelled_out = task.spec.agent.editable_globs
     included: list[Change] = []
     labelled: dict[str, list[str]] = {}
     for change in frozen.changes:
@@ -77,9 +76,10 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
     )
 
 
-def editable_python(task: TaskSpec, workspace: Path) -> tuple[str, ...]:
+def editable_python(task: Task, workspace: Path) -> tuple[str, ...]:
     """The Python files of a workspace in which changes are scored."""
-    is_editable, is_protected, spelled_out = editable_paths(task), protected_paths(task), task.agent.editable_globs
+    is_editable, is_protected = editable_paths(task.spec), protected_paths(task)
+    spelled_out = task.spec.agent.editable_globs
     with Tree(workspace) as tree:
         results = [path for path in tree.files() if path.endswith(".py") and is_editable(path)]
     return tuple(path for path in results if path in spelled_out or not is_protected(path))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import posixpath
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 import attrs
 
 from agentbench_core.errors import AgentBenchError, DeadlineExceeded, Interrupted, SandboxError, SetupError
-from agentbench_core.inputs.suite import Task
+from agentbench_core.inputs.suite import Task, hidden_paths
 from agentbench_core.plugin.contracts import EventLog
 from agentbench_core.plugin.sandbox import Environment, SandboxProvider
 from agentbench_core.plugin.scorer import Calibration
@@ -257,11 +256,6 @@ class PreparedTasks:
             self.discard(workspace)
 
 
-def hidden_paths(task: Task) -> tuple[str, ...]:
-    """The paths of the hidden tests in a workspace that contains them."""
-    return tuple(posixpath.join(task.spec.validation.hidden_root, file.path) for file in task.hidden)
-
-
 def _blocking_entries(tree: Tree, paths: Sequence[str]) -> Iterator[str]:
     """Entries that block hidden tests at ``paths``, and bytecode of files that hidden tests replace."""
     files = set(paths)
@@ -272,7 +266,7 @@ def _blocking_entries(tree: Tree, paths: Sequence[str]) -> Iterator[str]:
         source = f"{parent.removesuffix('__pycache__')}{base.partition('.')[0]}.py"
         if path in directories or (path in files and entry.kind != "file"):
             yield path
-        elif parent.endswith("/__pycache__") and source in files:
+        elif parent.rpartition("/")[2] == "__pycache__" and source in files:
             yield path  # Python trusts bytecode if the size and modification time (in seconds) of the source match
         elif not files.isdisjoint(_parents(path)):
             yield path

@@ -8,10 +8,11 @@ from pathlib import Path
 import attrs
 
 from agentbench_core.errors import DeadlineExceeded, ToolError
+from agentbench_core.inputs.suite import hidden_paths
 from agentbench_core.plugin.scorer import Scorer, ScoringContext
 from agentbench_core.run.attempt.calibration import calibration
 from agentbench_core.run.attempt.change import FrozenChange
-from agentbench_core.run.attempt.preparation import Prepared, PreparedTasks, hidden_paths
+from agentbench_core.run.attempt.preparation import Prepared, PreparedTasks
 from agentbench_core.run.metering.resources import CountingEnvironment, LimitCounter, PhaseMonitor
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import Recording

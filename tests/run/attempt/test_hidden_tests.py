@@ -1,4 +1,7 @@
-"""Hidden tests overlay the public tree file by file, and files that an agent adds next to them do not count."""
+"""Hidden tests overlay the public tree file by file, and files that an agent adds next to them do not count.
+
+With ``files_at``, they are single files in several directories.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from agentbench_core.inputs.suite import Task, read_task
+from agentbench_core.inputs.suite import Task, protected_paths, read_task
 from agentbench_core.run.attempt.preparation import PreparedTasks
+from agentbench_core.values.task import DEFAULT_PROTECTED
 from agentbench_testing.doubles.sample_program import write_files
 
 PATCH = """\
@@ -81,7 +85,7 @@ def test_hidden_tests_overlay_the_public_ones(overlaid: Overlaid, agentbench: An
     overlaid()
     assert agentbench("run", "--suite", "mini", "--agent", "scripted").code == 0
     (solved,) = records("scripted")
-    assert solved["result"]["passed"], solved
+    assert solved["result"]["passed"], solved["result"]
     places = ["tests/helpers.py", "tests/conftest.py", "tests/data/more.txt", "tests/new/__init__.py", "app.py.bak"]
     plugin("writer", WRITER.format(places=places))
     assert agentbench("run", "--suite", "mini", "--agent", "writer").code == 0
@@ -139,3 +143,115 @@ def test_what_stands_in_the_way(overlaid: Overlaid, tmp_path: Path) -> None:
     }
     assert found == {**{f"tests/{name}": text for name, text in hidden.items()}, **kept}
     assert (work / "tests/a/link").is_symlink()
+
+
+PACKAGE = {
+    "app.py": PUBLIC["app.py"],
+    "src/pkg/tests/helpers.py": "SUM = 5\n",
+    "src/pkg/tests/test_old.py": "def test_old():\n    assert True\n",
+    "src/pkg/tests/test_sum.py": "def test_sum():\n    assert True\n",
+    "src/pkg/core.py": "",
+    "tests/test_add.py": PUBLIC["tests/test_add.py"],
+}
+SINGLE = {
+    "src/pkg/tests/test_sum.py": (
+        "from app import add\nfrom helpers import SUM\n\n\ndef test_sum():\n    assert add(2, 3) == SUM\n"
+    ),
+    "tests/unit/test_new.py": "from app import add\n\n\ndef test_new():\n    assert add(1, 1) == 2\n",
+}
+BESIDE = [*DEFAULT_PROTECTED, "/src/pkg/tests"]
+
+
+@pytest.fixture
+def single(overlaid: Overlaid) -> Overlaid:
+    """Create a task whose hidden tests are single files in two directories, one of them inside a package."""
+
+    def make(**validation: Any) -> Path:
+        command = "python -m pytest -q tests src"
+        both = {"failing_command": command, "passing_command": command, "files_at": ".", "protected_globs": BESIDE}
+        return overlaid("checks", files=PACKAGE, hidden=SINGLE, **{**both, **validation})
+
+    return make
+
+
+def test_single_hidden_files_overlay_the_root(single: Overlaid, agentbench: Any, records: Any, plugin: Any) -> None:
+    """Other files stay. What an agent changes in the hidden files, or adds next to them, is discarded."""
+    listing = f"find src tests -type f -not -name '*.pyc' | sort | tr '\\n' ' ' > {Path.cwd()}/seen; "
+    directory = single()
+    text = (directory / "task.yaml").read_text()
+    (directory / "task.yaml").write_text(text.replace("passing_command: ", f"passing_command: {listing}"))
+    assert agentbench("run", "--suite", "mini", "--agent", "scripted").code == 0
+    (solved,) = records("scripted")
+    assert solved["result"]["passed"], solved["result"]
+    assert Path("seen").read_text().split() == sorted(({*PACKAGE} | {*SINGLE}) - {"app.py"})
+    protected = [
+        "src/pkg/tests/conftest.py",
+        "src/pkg/tests/helpers.py",
+        "src/pkg/tests/json.py",
+        "src/pkg/tests/test_sum.py",
+        "tests/unit/__init__.py",
+        "tests/unit/test_new.py",
+    ]
+    plugin("writer", WRITER.format(places=[*protected, "src/pkg/core.py"]))
+    assert agentbench("run", "--suite", "mini", "--agent", "writer").code == 0
+    (forged,) = records("writer")
+    assert forged["result"]["failure_reason"] == "TESTS_FAILED"
+    evidence = {label["name"]: label["evidence"] for label in forged["labels"]}
+    assert evidence["touched_protected"] == f"{', '.join(protected[:5])} and 1 more"
+    assert Path("seen").read_text().split() == sorted(({*PACKAGE} | {*SINGLE}) - {"app.py"})
+
+
+def test_hidden_files_are_protected_wherever_they_are(single: Overlaid) -> None:
+    """Even if no glob matches them, or one excludes them; other files are protected by the globs."""
+    is_protected = protected_paths(read(single(protected_globs=["!/src"])))
+    assert [path for path in (*PACKAGE, *SINGLE) if is_protected(path)] == ["src/pkg/tests/test_sum.py", *SINGLE]
+    is_protected = protected_paths(read(single()))
+    beside = ["src/pkg/tests", "src/pkg/tests/json.py", "tests/unit/x.py", "src/conftest.py"]
+    assert [path for path in (*beside, "src/pkg/core.py", "app.py", "json.py") if is_protected(path)] == beside
+
+
+def test_hidden_files_inside_another_directory(overlaid: Overlaid) -> None:
+    """Everything in that directory is protected, as with ``files`` alone."""
+    task = read(overlaid("checks", hidden={"test_x.py": ""}, files_at="src/pkg/tests/"))
+    is_protected = protected_paths(task)
+    assert is_protected("src/pkg/tests/helpers.py")
+    assert is_protected("src/pkg/tests")
+    assert not is_protected("src/pkg/core.py")
+    assert not is_protected("checks/x.py")
+
+
+def test_what_blocks_hidden_files_at_the_root(single: Overlaid, tmp_path: Path) -> None:
+    """Links, files and directories at their paths or parent directories, and bytecode, are removed."""
+    work, outside = tmp_path / "work", tmp_path / "outside"
+    write_files(outside, {"test_sum.py": "outside", "unit/test_new.py": "outside"})
+    write_files(
+        work,
+        {
+            "src/pkg/tests/test_sum.py/deep/er.txt": "x",
+            "src/pkg/tests/__pycache__/test_sum.cpython-311-pytest-8.pyc": "x",
+            "src/pkg/tests/__pycache__/helpers.cpython-311.pyc": "kept",
+            "test_sum.py": "kept",
+        },
+    )
+    (work / "tests").symlink_to(outside)
+    task = read(single())
+    PreparedTasks.add_hidden(task, work)
+    found = {path.relative_to(work).as_posix(): path.read_text() for path in work.rglob("*") if path.is_file()}
+    kept = {"src/pkg/tests/__pycache__/helpers.cpython-311.pyc": "kept", "test_sum.py": "kept"}
+    assert found == {**SINGLE, **kept}
+    assert (outside / "unit/test_new.py").read_text() == "outside"
+    (work / "src/pkg/tests/test_sum.py").unlink()
+    (work / "src/pkg/tests/test_sum.py").symlink_to(outside / "test_sum.py")
+    PreparedTasks.add_hidden(task, work)
+    assert not (work / "src/pkg/tests/test_sum.py").is_symlink()
+    assert (outside / "test_sum.py").read_text() == "outside"
+
+
+def test_bytecode_at_the_root_is_stale_too(overlaid: Overlaid, tmp_path: Path) -> None:
+    """A hidden file that is not in any directory."""
+    task = read(overlaid("checks", hidden={"test_x.py": "new"}, files_at="."))
+    work = tmp_path / "work"
+    write_files(work, {"test_x.py": "old", "__pycache__/test_x.cpython-311.pyc": "stale"})
+    PreparedTasks.add_hidden(task, work)
+    assert (work / "test_x.py").read_text() == "new"
+    assert not (work / "__pycache__").exists()
