@@ -11,12 +11,14 @@ import yaml
 from agentbench_core.cli.app import print_json, print_table, say
 from agentbench_core.cli.completion import task_ids
 from agentbench_core.cli.flags import json_flag, run_settings, tasks_flag
+from agentbench_core.cli.selection import date_flags, dated
 from agentbench_core.converter import dump
 from agentbench_core.errors import InputError
 from agentbench_core.inputs.quarantine import Quarantine, quarantine
 from agentbench_core.inputs.suite import Task, read_suite, read_task, select, suites
 from agentbench_core.schema import json_schema
-from agentbench_core.values.task import TaskSpec
+from agentbench_core.values.dates import DateRange, utc_day
+from agentbench_core.values.task import Provenance, TaskSpec
 
 
 class _Dumper(yaml.SafeDumper):
@@ -33,9 +35,10 @@ _Dumper.add_representer(str, _write_text)
 @click.command("list")
 @click.option("--suite", metavar="NAME", help="Show only this suite.")
 @tasks_flag
+@date_flags
 @json_flag
-def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
-    """List tasks by suite."""
+def list_tasks(suite: str | None, root: str, as_json: bool, dates: DateRange) -> None:
+    """List tasks by suite. Dates, fixes and labels are shown if some tasks have them."""
     results: list[Task] = []
     quarantines: dict[str, Quarantine] = {}
     for name in [suite] if suite else suites(Path(root)):
@@ -47,6 +50,7 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
             if suite:
                 raise
             say(f"skipped: suite {name}: {error.message}", err=True)
+    results = list(dated(results, dates))
     for note in (note for entry in quarantines.values() for note in entry.notes):
         say(f"note: {note}", err=True)
     why = [quarantines[task.spec.suite].reasons.get(task.spec.id, "") for task in results]
@@ -60,7 +64,8 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
         return
     if not results:
         raise InputError(f"no tasks in {root!r}", remedy="Pass the directory: --tasks DIR")
-    rows = [
+    header: tuple[str, ...] = ("SUITE", "TASK", "HIDDEN TESTS", "ORACLE", "QUARANTINED", "TAGS")
+    rows: list[tuple[str, ...]] = [
         (
             task.spec.suite,
             task.spec.id,
@@ -71,10 +76,19 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
         )
         for task, reason in zip(results, why, strict=True)
     ]
-    print_table(("SUITE", "TASK", "HIDDEN TESTS", "ORACLE", "QUARANTINED", "TAGS"), rows)
+    sources = [_provenance(task.spec.provenance) for task in results]
+    if any(any(source) for source in sources):
+        header = (*header, "DATE", "FIX", "LABELS")
+        rows = [(*row, *source) for row, source in zip(rows, sources, strict=True)]
+    print_table(header, rows)
     for task, reason in zip(results, why, strict=True):
         if reason:
             say(f"{task.spec.suite}/{task.spec.id}: quarantined, and excluded from headline figures: {reason}")
+
+
+def _provenance(source: Provenance) -> tuple[str, str, str]:
+    """The day of the fix in UTC, the beginning of its commit, and labels; empty if unknown."""
+    return str(utc_day(source.date)) if source.date else "", source.commit[:12], ", ".join(source.labels)
 
 
 @click.command("show")

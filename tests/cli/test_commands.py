@@ -136,6 +136,60 @@ def test_one_bad_suite_does_not_hide_the_others(agentbench: Any, make_task: Any)
     assert re.search(r"warning +tasks +.*worse/bad/task\.yaml", agentbench("doctor").out)
 
 
+@pytest.fixture
+def dated(make_task: Any) -> None:
+    """A suite of three tasks: two with the dates of their fixes, one without."""
+    make_task("old", provenance={"date": "2024-05-01T12:00:00Z", "commit": "a1" * 20})
+    make_task("new", provenance={"date": "2025-02-28T23:00:00-05:00", "labels": ["weak_verdict"]})
+    make_task("undated")
+
+
+def test_tasks_list_shows_where_tasks_come_from(agentbench: Any, dated: None) -> None:
+    """The columns exist only if some tasks have a date, a commit or labels."""
+    lines = [line.rstrip() for line in agentbench("tasks", "list").out.splitlines()]
+    assert re.fullmatch(r"SUITE .* TAGS  DATE        FIX           LABELS", lines[0])
+    assert re.fullmatch(r"mini   new      .*  2025-03-01                weak_verdict", lines[1])
+    assert re.fullmatch(r"mini   old      .*  2024-05-01  a1a1a1a1a1a1", lines[2])
+    assert re.fullmatch(r"mini   undated .* no", lines[3])
+    entries = json.loads(agentbench("tasks", "list", "--json").out)
+    assert [entry["provenance"]["date"][:10] for entry in entries] == ["2025-02-28", "2024-05-01", ""]
+    agentbench("tasks", "new", "plain", "--suite", "own")
+    assert "DATE" not in agentbench("tasks", "list", "--suite", "own").out
+
+
+@pytest.mark.parametrize(
+    ("flags", "names", "note"),
+    [
+        (["--since", "2025-03-01"], ["new"], "--since 2025-03-01: 1 of 3 tasks left out"),
+        (["--until", "2024-12-31"], ["old"], "--until 2024-12-31: 1 of 3 tasks left out"),
+        (["--since", "2024-05-01", "--until", "2025-03-01"], ["new", "old"], "--until 2025-03-01: 1 of 3 tasks"),
+        ([], ["new", "old", "undated"], ""),
+    ],
+)
+def test_tasks_list_by_date(agentbench: Any, dated: None, flags: list[str], names: list[str], note: str) -> None:
+    """Days are in UTC and included; tasks without a date are counted in a note."""
+    done = agentbench("tasks", "list", *flags, "--json")
+    assert [entry["id"] for entry in json.loads(done.out)] == names
+    assert note in done.err
+    assert bool(note) == bool(done.err)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--since", "2025-03-02"], "no task was left by --since 2025-03-02: 2 have another date, 1 no date"),
+        (["--since", "2025-02-30"], "'2025-02-30' is not a date such as 2025-03-01."),
+        (["--since", "yesterday"], "'yesterday' is not a date"),
+        (["--since", "2025-03-01", "--until", "2025-02-01"], "--since 2025-03-01 is after --until 2025-02-01"),
+    ],
+)
+def test_dates_that_select_nothing(agentbench: Any, dated: None, flags: list[str], message: str) -> None:
+    """One error, and nothing is listed."""
+    done = agentbench("tasks", "list", *flags)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+
+
 def test_plugins_show_of_a_tool_has_its_arguments(agentbench: Any) -> None:
     """Each argument has its type and whether it is required."""
     assert re.search(r"command +string +required +shell command", agentbench("plugins", "show", "run").out)
@@ -148,6 +202,14 @@ def test_tasks_schema_accepts_what_the_reader_accepts(agentbench: Any) -> None:
     assert schema["properties"]["environment"]["properties"]["network_policy"]["enum"] == [
         *("none", "setup_only", "always")
     ]
+    source = schema["properties"]["provenance"]
+    assert (source["additionalProperties"], source["required"]) == (False, [])
+    date, inside = source["properties"]["date"], schema["properties"]["validation"]["properties"]["files_at"]
+    for pattern, good, bad in (
+        (date["pattern"], ["", "2025-03-01", "2025-03-01T10:00:00Z", "2025-03-01T10:00:00+02:00"], ["2025", "today"]),
+        (inside["pattern"], ["", ".", "tests", "src/pkg/tests/"], ["..", "/", "a/../b", "./a", "a//"]),
+    ):
+        assert [text for text in (*good, *bad) if re.search(pattern, text)] == good
 
 
 def test_the_projects_file_holds_for_every_command(make_task: Any, agentbench: Any) -> None:
