@@ -67,6 +67,7 @@ from .plugin.discovery import installed as installed
 from .plugin.hookspecs import (
     API_VERSION as API_VERSION,
     Register as Register,
+    RegisterAttack as RegisterAttack,
     RegisterCommand as RegisterCommand,
     RegisterVariant as RegisterVariant,
     hookimpl as hookimpl,

@@ -55,6 +55,11 @@ from .plugin.registry import (
     ADVERSARY as ADVERSARY,
     Registry as Registry,
 )
+from .run.attacks import (
+    Attack as Attack,
+    AttackResult as AttackResult,
+    load_attacks as load_attacks,
+)
 from .run.attempt.agent import AgentPhaseResult as AgentPhaseResult
 from .run.attempt.attempt import run_attempt as run_attempt
 from .run.attempt.auditing import TaskAuditing as TaskAuditing

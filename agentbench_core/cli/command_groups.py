@@ -36,7 +36,8 @@ class CommandGroup(click.Group):
             summary = COMMAND_GROUPS[name]
             return CommandGroup(cmd_name, within=f"{name} ", help=summary, no_args_is_help=True)
         if name in CORE_COMMANDS:
-            command: click.Command = _import(CORE_COMMANDS[name][0])
+            module, _, attribute = CORE_COMMANDS[name][0].partition(":")
+            command: click.Command = getattr(importlib.import_module(module), attribute)
             return command
         if name not in App.of(ctx).registry.names("command"):
             return None
@@ -87,12 +88,7 @@ class CommandGroup(click.Group):
 
 def _load_plugin_command(app: App, name: str) -> click.Command:
     component = app.registry.find("command", name)
-    try:
-        loaded = _import(component.target)
-    except Exception as error:
-        raise PluginError(
-            f"command {name!r} of {component.source.distribution} failed to load: {type(error).__name__}: {error}"
-        ) from error
+    loaded = component.load()
     if not isinstance(loaded, click.Command):
         raise PluginError(f"{component.target} of {component.source.distribution} is not a click command")
     return loaded
@@ -101,8 +97,3 @@ def _load_plugin_command(app: App, name: str) -> click.Command:
 def _as_sentence(summary: str) -> str:
     """The summary formatted like the core's summaries; tables of components show it unchanged."""
     return f"{summary[:1].upper()}{summary[1:].rstrip('.')}."
-
-
-def _import(target: str) -> Any:
-    module, _, attribute = target.partition(":")
-    return getattr(importlib.import_module(module), attribute)

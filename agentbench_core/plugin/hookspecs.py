@@ -82,6 +82,13 @@ class RegisterCommand(Protocol):
         """
 
 
+class RegisterAttack(Protocol):
+    """Registers one attack on tasks by its import path; it is imported when it is used."""
+
+    def __call__(self, name: str, target: str, *, summary: str) -> None:
+        """Register the function at ``target`` (``package.module:function``), an ``agentbench_core.harness.Attack``."""
+
+
 class RegisterVariant(Protocol):
     """Registers one named variant."""
 
@@ -130,6 +137,11 @@ def agentbench_register_reporters(register: Register[Reporter]) -> None:
 @hookspec
 def agentbench_register_commands(register: RegisterCommand) -> None:
     """Add commands to ``agentbench``, or to one of its groups."""
+
+
+@hookspec
+def agentbench_register_attacks(register: RegisterAttack) -> None:
+    """Add attacks, for commands that check whether tasks can be passed without being solved."""
 
 
 @hookspec

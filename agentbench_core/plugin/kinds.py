@@ -22,6 +22,8 @@ class Registration:
     plural: str
     usage: str
     """What users type to select one."""
+    target: str = ""
+    """The form of the import path under which it is registered; empty for everything that is registered directly."""
 
     @property
     def hook(self) -> str:
@@ -141,7 +143,8 @@ REGISTRATIONS: Mapping[str, Registration] = {
     **KINDS,
     **_by_name(
         [
-            Registration(name="command", plural="commands", usage="agentbench NAME"),
+            Registration(name="command", plural="commands", usage="agentbench NAME", target="package.module:command"),
+            Registration(name="attack", plural="attacks", usage="all installed ones", target="package.module:function"),
             Registration(name="variant", plural="variants", usage="--variant NAME"),
         ]
     ),

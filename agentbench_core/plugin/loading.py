@@ -187,8 +187,9 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
 
     def plain(name: str, target: Any, *, summary: str) -> None:
         check_name(name)
-        if kind == "command" and not (isinstance(target, str) and ":" in target):
-            raise PluginError(f"the target of command {name!r} must be 'package.module:command', not {target!r}")
+        form = REGISTRATIONS[kind].target
+        if form and not (isinstance(target, str) and ":" in target):
+            raise PluginError(f"the target of {kind} {name!r} must be {form!r}, not {target!r}")
         if kind == "variant" and not isinstance(target, Mapping):
             raise PluginError(f"the settings of variant {name!r} must be a mapping, not {target!r}")
         add(name, target, None, summary, frozenset(), frozenset())

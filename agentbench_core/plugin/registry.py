@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ NEEDS_SANDBOX = "needs_sandbox"
 _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
     "agentbench-bridge": {"agent": ["claude-code", "codex", "opencode", "command"], "command": ["agents"]},
     "agentbench-docker": {"sandbox": ["docker"], "command": ["docker"]},
-    "agentbench-integrity": {"scorer": ["tests"], "command": ["tasks attack"]},
+    "agentbench-integrity": {"scorer": ["tests"], "command": ["tasks attack"], "attack": ["adversaries"]},
     "agentbench-local": {"sandbox": ["local"]},
     "agentbench-mechanic": {"llm": ["mechanic"]},
     "agentbench-openrouter": {"llm": ["openrouter"], "command": ["openrouter"]},
@@ -57,8 +58,8 @@ class Component:
 
     kind: str  #: such as `agent`
     name: str  #: name by which users select it
-    target: Any  #: a factory, a command's import path, or a variant's settings
-    options: type | None  #: class of its options; `None` for commands and variants
+    target: Any  #: a factory, the import path of a command or an attack, or a variant's settings
+    options: type | None  #: class of its options; `None` for commands, attacks and variants
     summary: str  #: one line of text
     capabilities: frozenset[str]  #: words defined by the contract of the kind
     source: Provenance  #: the plugin that registered it
@@ -90,6 +91,17 @@ class Component:
         if spec_name not in (None, self.name):  # models would call it by a name that is not registered
             raise PluginError(f"{who} has the name {spec_name!r} in its spec: the names must match")
         return made
+
+    def load(self) -> Any:
+        """Import the object at the target of a command or an attack. Raises PluginError if this fails."""
+        module, _, attribute = self.target.partition(":")
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except Exception as error:
+            raise PluginError(
+                f"{self.kind} {self.name!r} of {self.source.distribution} failed to load: "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
 
 class Registry:

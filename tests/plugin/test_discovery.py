@@ -83,6 +83,14 @@ BROKEN = {
         """,
         "the target of command 'hello' must be 'package.module:command', not <built-in function print>",
     ),
+    "an attack and not where it is": (
+        """
+        from agentbench_core import hookimpl
+        @hookimpl
+        def agentbench_register_attacks(register): register("mine", print, summary="x")
+        """,
+        "the target of attack 'mine' must be 'package.module:function', not <built-in function print>",
+    ),
     "a command below a group that is none": (
         """
         from agentbench_core import hookimpl

@@ -48,6 +48,20 @@ def agentbench_register_commands(register):
 """
 
 
+ATTACK = """
+from agentbench_core import hookimpl
+
+AGENTBENCH_API = 1
+
+def attack(tasks, variant, registry, *, sample, seed, workers, observer):
+    return []
+
+@hookimpl
+def agentbench_register_attacks(register):
+    register("mine", f"{__name__}:attack", summary="passes tasks")
+"""
+
+
 TOOL = """
 import attrs
 from agentbench_core import ToolSpec, hookimpl
@@ -168,6 +182,21 @@ WRONG = {
         "error",
         "the 'hi' command cannot be checked: SystemExit: 3",
     ),
+    "an attack that is not there": (
+        ATTACK.replace(":attack", ":gone"),
+        "error",
+        "the 'mine' attack cannot be checked: PluginError: attack 'mine' of agentbench-mine failed to load: Attrib",
+    ),
+    "an attack with other parameters": (
+        ATTACK.replace("seed, ", ""),
+        "error",
+        "the 'mine' attack cannot be called: got an unexpected keyword argument 'seed'",
+    ),
+    "an attack that is none": (
+        ATTACK.replace(":attack", ":AGENTBENCH_API"),
+        "error",
+        "the 'mine' attack cannot be called: it is 1",
+    ),
     "a factory that prints": (
         GOOD.replace("lambda options: Greeter()", "lambda options: print('loading ...') or Greeter()"),
         "error",
@@ -214,6 +243,13 @@ def test_a_good_plugin_has_no_findings(plugin: Any, agentbench: Any) -> None:
     ]
     for name in ("agentbench-mine", "greeter"):
         assert agentbench("plugins", "check", name).out == done.out
+
+
+def test_a_good_attack_has_no_findings(plugin: Any, agentbench: Any) -> None:
+    plugin("mine", ATTACK)
+    done = agentbench("plugins", "check", "mine")
+    assert "  ok       attack 'mine': loads and accepts the arguments of commands" in done.out.splitlines()
+    assert done.code == 0
 
 
 @pytest.mark.parametrize("case", WRONG)

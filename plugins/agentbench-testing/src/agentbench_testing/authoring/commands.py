@@ -7,7 +7,8 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -22,7 +23,7 @@ from agentbench_core.inputs.variants import SECTIONS
 from agentbench_core.plugin.discovery import Plugin
 from agentbench_core.plugin.registry import Component
 from agentbench_core.run.variant import default_options
-from agentbench_testing.authoring.component_checks import Finding, ok, problem, surviving
+from agentbench_testing.authoring.component_checks import Finding, check_attack, ok, problem, surviving
 from agentbench_testing.authoring.plugin_checks import check_plugin
 from agentbench_testing.authoring.scaffold import PLUGIN_KINDS, NewPlugin, write_plugin
 
@@ -150,12 +151,15 @@ def _selected(app: App, name: str | None) -> Sequence[Plugin]:
 
 
 def _others(app: App, plugin: Plugin) -> Iterator[Finding]:
-    """Check commands and variants, which only the command line can load."""
+    """Check commands, attacks and variants, which have no factory."""
+    checks: dict[str, Callable[[Component], Iterator[Finding]]] = {
+        "command": _command,
+        "attack": check_attack,
+        "variant": partial(_variant, app),
+    }
     for component in app.registry.all():
-        if component.source == plugin.source and component.kind == "command":
-            yield from surviving(_command(component), f"the {component.name!r} command")
-        elif component.source == plugin.source and component.kind == "variant":
-            yield from surviving(_variant(app, component), f"the {component.name!r} variant")
+        if component.source == plugin.source and component.kind in checks:
+            yield from surviving(checks[component.kind](component), f"the {component.name!r} {component.kind}")
 
 
 def _command(component: Component) -> Iterator[Finding]:

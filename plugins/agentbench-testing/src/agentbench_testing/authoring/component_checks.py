@@ -11,6 +11,7 @@ import attrs
 
 from agentbench_core.converter import dump, load
 from agentbench_core.errors import AgentBenchError, InputError
+from agentbench_core.harness import Attack
 from agentbench_core.plugin.kinds import KINDS
 from agentbench_core.plugin.loading import silenced
 from agentbench_core.plugin.registry import Component
@@ -63,6 +64,15 @@ def check_component(component: Component) -> Iterator[Finding]:
     yield from wrong
     if not wrong:
         yield from _check_made(component, who)
+
+
+def check_attack(component: Component) -> Iterator[Finding]:
+    """Import an attack, and check that commands can call it."""
+    who = f"the {component.name!r} attack"
+    if why := _misfit(component.load(), Attack.__call__):
+        yield problem(f"{who} cannot be called: {why}", _signature_of(component.target, Attack.__call__))
+    else:
+        yield ok(f"attack {component.name!r}: loads and accepts the arguments of commands")
 
 
 def _check_summary(component: Component, who: str) -> Iterator[Finding]:

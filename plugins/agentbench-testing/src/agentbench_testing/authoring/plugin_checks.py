@@ -33,7 +33,8 @@ def check_plugin(plugin: Plugin, plugins: Plugins, loaded_anyway: Sequence[str])
     """Check how a plugin loads, what it registers, and the metadata of its distribution.
 
     Its module is imported in a separate process, after the modules that are ``loaded_anyway`` by every command. Its
-    factories are called here with default options. The caller checks commands and variants.
+    factories are called here with default options. The caller checks commands, attacks and
+    variants.
     """
     if plugin.status == "disabled":
         yield advice(f"not checked: {plugin.problem}")
