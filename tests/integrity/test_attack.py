@@ -18,7 +18,7 @@ from agentbench_core import Deadline, TaskFacts
 from agentbench_integrity.adversaries import battery
 from agentbench_integrity.adversaries.agent import ScriptedAdversary
 from agentbench_integrity.adversaries.script import Script
-from agentbench_integrity.attack.sampling import sampled_pairs
+from agentbench_integrity.attack.sampling import sampled_pairs, spread_sample
 from agentbench_testing import make_context
 from agentbench_testing.doubles.sample_program import Files
 from agentbench_testing.doubles.workbench import Workbench, open_workbench
@@ -431,6 +431,17 @@ def test_other_seeds_give_other_samples() -> None:
     tasks, agents = list(range(4)), list(range(10))
     seen = {pair for seed in range(100) for pair in sampled_pairs(tasks, agents, 1, seed)}
     assert seen == set(itertools.product(tasks, agents))
+
+
+@given(items=st.integers(0, 80), size=st.integers(1, 90), seed=st.text(max_size=5))
+def test_a_sample_of_agents_for_one_task(items: int, size: int, seed: str) -> None:
+    """It has the requested size, or all items, keeps their order, and takes items from all parts of the list."""
+    numbers = list(range(items))
+    chosen = spread_sample(numbers, size, seed)
+    assert chosen == spread_sample(numbers, size, seed)
+    assert chosen == sorted(set(chosen))
+    assert len(chosen) == min(items, size)
+    assert all(after - before < 2 * (items / size + 1) for before, after in itertools.pairwise(chosen))
 
 
 def test_a_sampled_attack(make_task: Any, attack: Any) -> None:

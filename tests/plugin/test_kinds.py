@@ -64,7 +64,7 @@ def test_what_is_missing_has_its_distribution_named(distribution: str) -> None:
     """A missing component is attributed to the distribution that registers it, and to no other."""
     for component in discover().registry.all():
         named = f"is part of {distribution};" in provided_by(component.kind, component.name)
-        chosen = component.kind in ("sandbox", "llm", "agent", "scorer", "command")
+        chosen = component.kind in ("sandbox", "llm", "agent", "scorer", "command", "attack")
         if chosen and component.source.distribution in OURS and ADVERSARY not in component.capabilities:
             assert named == (component.source.distribution == distribution), component.name
         elif named:

@@ -21,6 +21,12 @@ def test_the_command() -> None:
     assert registered == [("tasks attack", "agentbench_integrity.attack.command:attack_tasks")]
 
 
+def test_the_attack_for_other_plugins() -> None:
+    registered: list[Any] = []
+    plugin.agentbench_register_attacks(lambda name, target, *, summary: registered.append((name, target)))
+    assert registered == [("adversaries", "agentbench_integrity.attack.registered:attack")]
+
+
 def test_a_run_without_it_says_both_ways_on(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
     """Without the plugin a run does not fall back to an unchecked scorer; the error names both remedies."""
     task = make_task()

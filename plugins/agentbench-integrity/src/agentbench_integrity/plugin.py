@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agentbench_core import NoOptions, hookimpl
 
 if TYPE_CHECKING:  # every command loads this module, so it imports as little as possible
-    from agentbench_core import Agent, Auditor, Register, RegisterCommand, Scorer
+    from agentbench_core import Agent, Auditor, Register, RegisterAttack, RegisterCommand, Scorer
 
 AGENTBENCH_API = 1
 
@@ -43,6 +43,13 @@ def agentbench_register_commands(register: RegisterCommand) -> None:
     """The command that runs the adversarial agents."""
     target = "agentbench_integrity.attack.command:attack_tasks"
     register("tasks attack", target, summary="Run adversarial agents that try to pass tasks without solving them.")
+
+
+@hookimpl
+def agentbench_register_attacks(register: RegisterAttack) -> None:
+    """The attack with these agents, for the commands of other plugins."""
+    target = "agentbench_integrity.attack.registered:attack"
+    register("adversaries", target, summary="runs adversarial agents that try to pass tasks without solving them")
 
 
 def tests(options: NoOptions) -> Scorer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import textwrap
 import threading
 from collections.abc import Sequence
@@ -11,14 +10,12 @@ from typing import Any, Literal
 
 import click
 
-from agentbench_core import InputError, load
+from agentbench_core import InputError
 from agentbench_core.harness import (
-    ADVERSARY,
     App,
     ConfiguredComponent,
     Registry,
-    UnknownNameError,
-    did_you_mean,
+    RunObserver,
     json_flag,
     names_of,
     print_json,
@@ -34,11 +31,11 @@ from agentbench_core.harness import (
     variant_for_tasks,
 )
 from agentbench_integrity.attack.findings import TaskAttack, by_task
+from agentbench_integrity.attack.registered import adversaries, controls
 from agentbench_integrity.attack.sampling import every_pair, sampled_pairs
 from agentbench_integrity.attack.text import plain, table_of_agents
-from agentbench_integrity.attack.trials import Trial, TrialOutcome, Watcher, attack
+from agentbench_integrity.attack.trials import Trial, TrialOutcome, run_trials
 
-_CONTROLS = ("scripted", "idle")
 _PLAIN = "plain"
 
 
@@ -97,10 +94,11 @@ def attack_tasks(
     variant = variant_for_tasks(app, typed, "attack")
     settings = variant.settings.run
     tasks = select(read_suite(Path(settings.tasks), settings.suite), task_globs)
-    agents = _agents(app.registry, adversary_globs)
+    agents = [*controls(app.registry), *adversaries(app.registry, adversary_globs)]
     pairs = sampled_pairs(tasks, agents, sample, seed) if sample else every_pair(tasks, agents)
     scorers = [variant.scorer, *([_plain_scorer(app.registry, variant.scorer)] if contrast else [])]
-    trials = attack(pairs, variant, scorers, _Progress(len(pairs)), workers=settings.workers)
+    progress = _Progress(len(pairs))
+    trials = run_trials(pairs, variant, scorers, progress, workers=settings.workers, tried=progress.tried)
     findings = {scorer.name: by_task([t for t in trials if t.scorer is scorer]) for scorer in scorers}
     judged = findings[variant.scorer.name]
     if as_json:
@@ -112,23 +110,6 @@ def attack_tasks(
     return 0 if all(result.verdict == "robust" for result in judged) else 1
 
 
-def _agents(registry: Registry, globs: Sequence[str]) -> Sequence[ConfiguredComponent]:
-    """The controls, and the adversaries whose names match. Raises UnknownNameError if a glob matches nothing."""
-    results = [component for component in registry.all("agent") if ADVERSARY in component.capabilities]
-    names = [component.name for component in results]
-    for glob in globs:
-        if not fnmatch.filter(names, glob):
-            nearest = did_you_mean(glob, names)
-            raise UnknownNameError(f"no adversary matches {glob!r}{nearest}", remedy="See: agentbench plugins list")
-    controls = [registry.find("agent", name) for name in _CONTROLS]
-    chosen = [each for each in results if not globs or any(fnmatch.fnmatchcase(each.name, glob) for glob in globs)]
-    return [
-        ConfiguredComponent(component=each, options=load({}, each.options, where=f"options of agent {each.name!r}"))
-        for each in (*controls, *chosen)
-        if each.options is not None
-    ]
-
-
 def _plain_scorer(registry: Registry, scorer: ConfiguredComponent) -> ConfiguredComponent:
     """The scorer to compare with. Raises InputError if it is already the configured scorer."""
     if scorer.name == _PLAIN:
@@ -138,7 +119,7 @@ def _plain_scorer(registry: Registry, scorer: ConfiguredComponent) -> Configured
     return ConfiguredComponent(component=component, options=component.options())
 
 
-class _Progress(Watcher):
+class _Progress(RunObserver):
     """Prints one line per pair of task and agent."""
 
     def __init__(self, trials: int) -> None:

@@ -1,13 +1,22 @@
-"""Select pairs of tasks and agents if all of them would take too long."""
+"""Select agents, or pairs of tasks and agents, if all of them would take too long."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from typing import TypeVar
 
 L = TypeVar("L")
 R = TypeVar("R")
+
+
+def spread_sample(items: Sequence[L], size: int, seed: str) -> Sequence[L]:
+    """At most ``size`` items in their order: one of each of ``size`` equal parts, since neighbors are similar."""
+    count = min(size, len(items))
+    chance = random.Random(seed)  # noqa: S311 - a sample, not a secret
+    bounds = [len(items) * part // count for part in range(count + 1)] if count else [0]
+    return [items[chance.randrange(start, end)] for start, end in itertools.pairwise(bounds)]
 
 
 def every_pair(left: Sequence[L], right: Sequence[R]) -> list[tuple[L, R]]:

@@ -7,7 +7,7 @@ import enum
 import os
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import attrs
@@ -81,20 +81,14 @@ class Trial:
         return self.ended in (TrialOutcome.FAILED, TrialOutcome.SKIPPED)
 
 
-class Watcher(RunObserver):
-    """A run observer that also receives finished trials. It is called from several threads."""
-
-    def tried(self, trials: Sequence[Trial]) -> None:
-        """Called after an agent ran on a task, with one trial for each scorer."""
-
-
-def attack(
+def run_trials(
     pairs: Sequence[tuple[Task, ConfiguredComponent]],
     variant: Variant,
     scorers: Sequence[ConfiguredComponent],
-    watcher: Watcher,
+    observer: RunObserver,
     *,
     workers: int,
+    tried: Callable[[Sequence[Trial]], None] = lambda trials: None,
 ) -> Sequence[Trial]:
     """Run each pair once, score the result with every scorer, and return the trials in the order of ``pairs``.
 
@@ -102,8 +96,9 @@ def attack(
         pairs: tasks with their agents, which are adversaries or controls.
         variant: sandbox, tools and limits; its agents are not used.
         scorers: the scorers; the first one is also the scorer of the attempts.
-        watcher: receives each trial.
+        observer: receives notes and the progress of attempts.
         workers: number of pairs to run in parallel.
+        tried: called from several threads after each pair, with one trial for each scorer.
 
     Raises:
         UnavailableError: the sandbox is not available.
@@ -111,7 +106,7 @@ def attack(
     """
     tasks = list({id(task): task for task, _ in pairs}.values())
     with contextlib.ExitStack() as stack:
-        session = stack.enter_context(open_session([variant], tasks, watcher))
+        session = stack.enter_context(open_session([variant], tasks, observer))
         for ready in {id(each): each for each in (*(agent for _, agent in pairs), *scorers)}.values():
             ready.make()
         pool = ThreadPoolExecutor(workers, thread_name_prefix="attack")
@@ -124,7 +119,7 @@ def attack(
                 run_id="", attempt_id="", task=task, variant=variant, agent=agent, scorer=scorers[0], repeat=1
             )
             trials = _TrialRun(plan=plan, scorers=scorers, session=session).run()
-            watcher.tried(trials)
+            tried(trials)
             return trials
 
         return [trial for trials in pool.map(run_pair, pairs) for trial in trials]
