@@ -79,6 +79,7 @@ from .plugin.llm import (
     Model as Model,
     NativeExchange as NativeExchange,
 )
+from .plugin.pinned_installs import pinned_installs as pinned_installs
 from .plugin.sandbox import (
     Endpoint as Endpoint,
     Environment as Environment,
