@@ -82,6 +82,9 @@ class Quiet:
     def finished(self, command: str, result: ExecResult) -> None:
         """Do nothing."""
 
+    def reused(self, command: str, result: ExecResult) -> None:
+        """Do nothing."""
+
 
 def busy_sec() -> float:
     """CPU seconds used by the whole machine since boot."""

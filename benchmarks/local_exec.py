@@ -26,6 +26,9 @@ class Quiet:
     def finished(self, command: str, result: ExecResult) -> None:
         """Do nothing."""
 
+    def reused(self, command: str, result: ExecResult) -> None:
+        """Do nothing."""
+
 
 def median_ms(work: Callable[[], object]) -> float:
     """Median wall time of one call in milliseconds, after a warm-up."""

@@ -31,6 +31,9 @@ class SetupLog(Protocol):
     def finished(self, command: str, result: ExecResult) -> None:
         """A command has ended, successfully or not."""
 
+    def reused(self, command: str, result: ExecResult) -> None:
+        """A command was not run: its result is that of an earlier setup that has the command in common."""
+
 
 class Sandbox(Protocol):
     """A started environment. Used by one thread at a time; ``close`` may be called from another one."""

@@ -321,6 +321,9 @@ class Quiet:
     def finished(self, command: str, result: object) -> None:
         raise AssertionError(command)
 
+    def reused(self, command: str, result: object) -> None:
+        raise AssertionError(command)
+
 
 @contextlib.contextmanager
 def stopped(engine: Engine) -> Iterator[None]:

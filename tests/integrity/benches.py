@@ -39,6 +39,9 @@ class Log:
     def finished(self, command: str, result: ExecResult) -> None:
         raise AssertionError(command)
 
+    def reused(self, command: str, result: ExecResult) -> None:
+        raise AssertionError(command)
+
 
 @attrs.frozen
 class Scored:

@@ -49,23 +49,28 @@ class SetupRecorder:
     def finished(self, command: str, result: ExecResult) -> None:
         """A command has ended."""
         self._monitor.add(result)
+        ended = self._keep(command, result)
+        self._log.emit(
+            SetupCommandFinished(command=command, exit_code=ended.exit_code, duration_sec=ended.duration_sec)
+        )
+
+    def reused(self, command: str, result: ExecResult) -> None:
+        """A command was not run, because an earlier setup had run it."""
+        _emit_cached(self._log, self._keep(command, result))
+
+    def tell(self, log: EventLog) -> None:
+        """Emit the events again, marked as ``cached``, for an attempt in an environment that was already prepared."""
+        for command in self.commands:
+            _emit_cached(log, command)
+
+    def _keep(self, command: str, result: ExecResult) -> SetupCommand:
         stdout, stderr = (stream.data.decode("utf-8", "backslashreplace") for stream in (result.stdout, result.stderr))
         seconds = round(result.duration_sec, 6)
         ended = SetupCommand(
             command=command, exit_code=result.exit_code, duration_sec=seconds, stdout=stdout, stderr=stderr
         )
         self.commands.append(ended)
-        self._log.emit(SetupCommandFinished(command=command, exit_code=result.exit_code, duration_sec=seconds))
-
-    def tell(self, log: EventLog) -> None:
-        """Emit the events again, marked as ``cached``, for an attempt in an environment that was already prepared."""
-        for command in self.commands:
-            log.emit(SetupCommandStarted(command=command.command, cached=True))
-            log.emit(
-                SetupCommandFinished(
-                    command=command.command, exit_code=command.exit_code, duration_sec=command.duration_sec, cached=True
-                )
-            )
+        return ended
 
     @property
     def stdout(self) -> Output:
@@ -80,6 +85,14 @@ class SetupRecorder:
     def _output(self, stream: str) -> Output:
         texts = [f"$ {command.command}\n{getattr(command, stream)}" for command in self.commands]
         return Output(head="".join(texts).encode("utf-8", "backslashreplace"))
+
+
+def _emit_cached(log: EventLog, command: SetupCommand) -> None:
+    seconds = command.duration_sec
+    log.emit(SetupCommandStarted(command=command.command, cached=True))
+    log.emit(
+        SetupCommandFinished(command=command.command, exit_code=command.exit_code, duration_sec=seconds, cached=True)
+    )
 
 
 def save(environment: str, commands: list[SetupCommand]) -> None:

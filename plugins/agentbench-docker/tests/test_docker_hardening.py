@@ -293,6 +293,9 @@ class _Printed:
     def finished(self, command: str, result: Any) -> None:
         self.said.append(result.stdout.text.strip())
 
+    def reused(self, command: str, result: Any) -> None:
+        self.finished(command, result)
+
 
 class _Preparing(threading.Thread):
     """A preparation in its own thread."""

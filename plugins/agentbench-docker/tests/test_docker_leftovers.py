@@ -172,6 +172,7 @@ from agentbench_docker.provider import DockerProvider
 class Log:
     def started(self, command): pass
     def finished(self, command, result): pass
+    def reused(self, command, result): pass
 
 provider = DockerProvider(DockerOptions())
 spec = load(json.loads(sys.argv[1]), EnvironmentSpec, where="the test")

@@ -33,6 +33,9 @@ class Quiet:
     def finished(self, command: str, result: object) -> None:
         """Ignore it."""
 
+    def reused(self, command: str, result: object) -> None:
+        """Ignore it."""
+
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -205,6 +205,7 @@ class RecordingLog:
     """Started commands."""
     finished_commands: list[str] = attrs.field(factory=list)  #: commands that have ended
     results: list[ExecResult] = attrs.field(factory=list)  #: their results
+    reused_commands: list[str] = attrs.field(factory=list)  #: commands whose results come from an earlier setup
     on_start: Callable[[], None] = attrs.field(default=lambda: None)  #: called when a command starts
 
     def started(self, command: str) -> None:
@@ -215,4 +216,9 @@ class RecordingLog:
     def finished(self, command: str, result: ExecResult) -> None:
         """Record the end of a command."""
         self.finished_commands.append(command)
+        self.results.append(result)
+
+    def reused(self, command: str, result: ExecResult) -> None:
+        """Record a command that was not run."""
+        self.reused_commands.append(command)
         self.results.append(result)
