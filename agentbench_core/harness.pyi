@@ -67,6 +67,7 @@ from .run.attempt.calibration import (
     ApplyReference as ApplyReference,
     ReferenceRefusedError as ReferenceRefusedError,
     calibration as calibration,
+    calibration_context as calibration_context,
 )
 from .run.attempt.preparation import (
     Baseline as Baseline,

@@ -6,11 +6,12 @@ scorer calibrates again before anything is scored.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -200,6 +201,35 @@ def _read(path: Path, bound: dict[str, Any]) -> Calibration | None:
 
 
 def _make(plan: AttemptPlan, prepared: Prepared, shared: PreparedTasks, log: EventLog) -> Calibration:
+    try:
+        with calibration_context(plan, prepared, shared, log) as context:
+            calibrated: Calibration = until_stopped(
+                shared.stop, lambda: plan.scorer.make().calibrate(context), f"calibration {plan.task.spec.id}"
+            )
+        return calibrated
+    except ReferenceRefusedError as error:
+        return Calibration(data={}, weakness=f"the reference solution cannot be applied: {error}")
+    except CalibrationError as error:
+        return Calibration(data={}, weakness=f"the task could not be calibrated: {error.message}")
+    except DeadlineExceeded:
+        shared.stop.check()
+        return Calibration(data={}, weakness="calibration timed out; raise environment.timeout_sec")
+
+
+@contextlib.contextmanager
+def calibration_context(
+    plan: AttemptPlan, prepared: Prepared, shared: PreparedTasks, log: EventLog
+) -> Iterator[CalibrationContext]:
+    """Access to a task's tree without and with its reference solution. All copies are removed at the end.
+
+    Args:
+        plan: the task, and the tools and limits for applying the reference solution.
+        prepared: the task's environment.
+        shared: creates the copies.
+        log: receives warnings.
+
+    Its ``fork`` raises ReferenceRefusedError if the reference solution cannot be applied.
+    """
     task = plan.task
     deadline = shared.stop.within(_SESSIONS * plan.limits.timeout_sec)
     warnings = WarningLog(
@@ -212,24 +242,23 @@ def _make(plan: AttemptPlan, prepared: Prepared, shared: PreparedTasks, log: Eve
     def change() -> FrozenChange:
         return reference_change(plan, prepared, shared, quiet, deadline)
 
+    def fork(solved: bool) -> Path:
+        if solved and not task.script:
+            raise CalibrationError("the task has no reference solution; add one under `oracle`")
+        retained = change().included if solved else ()
+        workspace = shared.fork(task, prepared.environment, "calibration", hidden=False)
+        made.append(workspace)
+        with Tree(workspace) as tree:
+            shared.snapshots.restore(retained, tree)
+        shared.add_hidden(task, workspace)
+        return workspace
+
+    def scratch(name: str) -> Path:
+        made.append(shared.empty(name))
+        return made[-1]
+
     try:
-
-        def fork(solved: bool) -> Path:
-            if solved and not task.script:
-                raise CalibrationError("the task has no reference solution; add one under `oracle`")
-            retained = change().included if solved else ()
-            workspace = shared.fork(task, prepared.environment, "calibration", hidden=False)
-            made.append(workspace)
-            with Tree(workspace) as tree:
-                shared.snapshots.restore(retained, tree)
-            shared.add_hidden(task, workspace)
-            return workspace
-
-        def scratch(name: str) -> Path:
-            made.append(shared.empty(name))
-            return made[-1]
-
-        context = CalibrationContext(
+        yield CalibrationContext(
             environment=prepared.environment,
             validation=task.spec.validation,
             fork=fork,
@@ -240,17 +269,6 @@ def _make(plan: AttemptPlan, prepared: Prepared, shared: PreparedTasks, log: Eve
             network=task.spec.environment.network_policy == "always",
             deadline=deadline,
         )
-        calibrated: Calibration = until_stopped(
-            shared.stop, lambda: plan.scorer.make().calibrate(context), f"calibration {task.spec.id}"
-        )
-        return calibrated
-    except ReferenceRefusedError as error:
-        return Calibration(data={}, weakness=f"the reference solution cannot be applied: {error}")
-    except CalibrationError as error:
-        return Calibration(data={}, weakness=f"the task could not be calibrated: {error.message}")
-    except DeadlineExceeded:
-        shared.stop.check()
-        return Calibration(data={}, weakness="calibration timed out; raise environment.timeout_sec")
     finally:
         for path in made:
             shared.discard(path)
