@@ -57,7 +57,7 @@ TEST_DISCOUNT = (
 
         def test_discount():
             assert [total([n * 7.25, n], 15) for n in range(1, 9)] == [
-                7.01, 14.02, 21.04, 28.05, 35.06, 42.07, 49.09, 56.1,
+                7.01, 14.03, 21.04, 28.05, 35.06, 42.08, 49.09, 56.1,
             ]
 
 
@@ -176,13 +176,16 @@ def test_every_commit_gets_its_code(history: History, mine: Callable[..., Any], 
         ): "DESCRIPTION_REVEALS_FIX",
         history.commit(
             "Weeks without an end are never counted",
-            {"shop/dates.py": "def days(weeks):\n    while True:\n        pass\n", **tested(5, "days(2) == 22")},
+            {
+                "shop/loops.py": "def days(weeks):\n    while True:\n        pass\n",
+                **tested(5, "days(2) == 22", "loops"),
+            },
         ): "TIMEOUT",
         history.commit(
             "Weeks are long again in every country",
             {
                 "shop/dates.py": days.format(value="12 * weeks"),
-                **tested(6, f"open({str(counter)!r}, 'a').write('x') and len(open({str(counter)!r}).read()) < 5 and days(2) == 24"),
+                **tested(6, f"open({str(counter)!r}, 'a').write('x') and len(open({str(counter)!r}).read()) % 5 and days(2) == 24"),
             },
         ): "FLAKY",
         history.commit(
@@ -198,7 +201,7 @@ def test_every_commit_gets_its_code(history: History, mine: Callable[..., Any], 
         ): "NEW_NAMES",
         history.commit("Bump the version", {"shop/labels.py": "def label(name):\n    return name.lower()\n", **tested(8, "label('A') == 'a'", "labels", "label")}, author="release[bot] <bot@example.com>"): "BOT",
     }  # fmt: skip
-    result = mine("--strict-names", "--timeout", "4", "--workers", "4", "--times", "2")
+    result = mine("--strict-names", "--timeout", "12", "--workers", "4", "--times", "2")
     lines = [json.loads(line) for line in (tmp_path / "tasks/mined/mining.jsonl").read_text().splitlines()]
     found = {line["commit"]: line["code"] for line in lines if line["type"] == "commit"}
     reasons = {line["commit"]: line["reason"] for line in lines if line["type"] == "commit"}
@@ -206,7 +209,7 @@ def test_every_commit_gets_its_code(history: History, mine: Callable[..., Any], 
     assert all(reasons[commit] for commit in expected)
     assert result["new"]
     assert not (tmp_path / "tasks/mined/.mining").exists()
-    again = mine("--strict-names", "--timeout", "4", "--workers", "4", "--times", "2")
+    again = mine("--strict-names", "--timeout", "12", "--workers", "4", "--times", "2")
     assert again["new"] == []
 
 
@@ -219,7 +222,7 @@ def test_a_killed_command_loses_nothing(history: History, mine: Callable[..., An
         message = f"Weeks have {7 + number} days in calendar {'abc'[number]}\n"
         fixes.append(history.commit(message, {"shop/dates.py": source, f"tests/test_{number}.py": check}))
     ledger = tmp_path / "tasks/mined/mining.jsonl"
-    command = [sys.executable, "-m", "agentbench_core.cli.main", "tasks", "mine", "--repo", str(tmp_path / "shop")]
+    command = [str(Path(sys.executable).parent / "agentbench"), "tasks", "mine", "--repo", str(tmp_path / "shop")]
     flags = ["--suite", "mined", "--sandbox", "local", "--allow-unisolated", "--setup", "true", "--workers", "1"]
     process = subprocess.Popen([*command, *flags], cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True)
     while not (ledger.exists() and '"task": "weeks' in ledger.read_text()):

@@ -16,6 +16,8 @@ AGENTBENCH_API = 1
 def agentbench_register_commands(register: RegisterCommand) -> None:
     """The commands for task authors."""
     module = "agentbench_tasks.command"
-    register("tasks mine", "agentbench_tasks.mining.command:mine_tasks", summary="Create tasks from fixes in a repository.")
+    register(
+        "tasks mine", "agentbench_tasks.mining.command:mine_tasks", summary="Create tasks from fixes in a repository."
+    )
     register("tasks new", "agentbench_tasks.new_command:new_task", summary="Create a small task, or one from a fix.")
     register("validate-tasks", f"{module}:validate_tasks", summary="Check that tasks are valid.")

@@ -253,11 +253,9 @@ class Candidate:
     def _validate(self, task: Task) -> str:
         """Check the task several times by the rules of ``validate-tasks``, and return one sentence."""
         shop, checks = self.shop, []
-        for number in range(1, shop.settings.times + 1):
+        for _ in range(shop.settings.times):
             audited = checks[0].audited if checks else None
             checks.append(check_task(task, shop.variant, shop.session, per_test=False, audited=audited))
-            if checks[-1].problems and number == 1:
-                break  # it is broken, or flaky: further checks would not make it valid
         report = TaskReport(task=task, checks=tuple(checks))
         if report.problems:
             problem, times = report.problems[0]

@@ -5,33 +5,32 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import click
 
-from agentbench_core import Deadline, InputError
+from agentbench_core import Deadline, InputError, UnavailableError, name_some
 from agentbench_core.harness import (
     NAME_PATTERN,
     App,
     History,
+    RunObserver,
     Task,
     Variant,
     fetch_history,
     json_flag,
+    load_attacks,
     print_json,
-    sandbox_flag,
     say,
-    set_flag,
     shortened,
     tasks_flag,
-    variant_for_tasks,
 )
 from agentbench_tasks.mining import report
 from agentbench_tasks.mining.candidate import MiningSettings
 from agentbench_tasks.mining.description import read_discussions
+from agentbench_tasks.mining.flags import mining_settings, mining_variant, work_flags
 from agentbench_tasks.mining.funnel import Funnel, FunnelSettings, sift
 from agentbench_tasks.mining.history import read_history
 from agentbench_tasks.mining.ledger import Entry, Ledger, held, known_results
@@ -40,6 +39,7 @@ from agentbench_tasks.mining.values import Code, Commit
 
 _HISTORY_SECONDS = 3600.0
 _WORKERS = 2
+_UNRELATED = (Code.NO_TEST_CHANGE, Code.NO_SOURCE_CHANGE)
 
 
 @click.command("mine")
@@ -49,7 +49,6 @@ _WORKERS = 2
 @click.option("--since", metavar="DATE", default="", help="Use only commits of this date or later.")
 @click.option("--until", metavar="DATE", default="", help="Use only commits of this date or earlier.")
 @click.option("--limit", type=click.IntRange(min=1), help="Stop after this number of new tasks. [default: no limit]")
-@click.option("--times", type=click.IntRange(min=1), default=3, show_default=True, help="Number of validations.")
 @click.option("--workers", type=click.IntRange(min=1), default=_WORKERS, show_default=True, help="Parallel commits.")
 @click.option(
     "--paths", metavar="GLOB", multiple=True, help="Use only commits that change such source files. Repeatable."
@@ -108,9 +107,7 @@ def mine_tasks(
     funnel = sift(commits, FunnelSettings(paths=paths), history.git, deadline)
     if explain:
         return _explain(directory, history, funnel, commits, explain, deadline, as_json=as_json)
-    if not funnel.candidates and not any(
-        r.code not in (Code.NO_TEST_CHANGE, Code.NO_SOURCE_CHANGE) for r in funnel.rejected.values()
-    ):
+    if all(rejection.code in _UNRELATED for rejection in funnel.rejected.values()) and not funnel.candidates:
         raise InputError(
             f"NO_TESTS: none of {len(commits)} commits changes both source and tests",
             remedy="Check --repo, --since and --until; tests are found by their names, such as tests/ or test_*.py.",
@@ -134,7 +131,7 @@ def mine_tasks(
             ledger=ledger,
             discussions=read_discussions(Path(issues)) if issues else {},
         )
-        resists = _resists(app, variant, settings, workers)
+        resists = _resists(app, variant, settings)
         watcher = _Progress(len(new))
         try:
             with open_workshop(source, settings, variant, watcher, workers=workers, resists=resists) as shop:
@@ -149,8 +146,28 @@ def mine_tasks(
         return _finish(ledger, results, funnel, as_json=as_json, built=shop.environments.built)
 
 
-def _resists(app: App, variant: Variant, settings: MiningSettings, workers: int) -> Callable[[Task], str] | None:
-    return None
+def _resists(app: App, variant: Variant, settings: MiningSettings) -> Callable[[Task], str] | None:
+    """A function that attacks a task, and returns why it is forgeable, or nothing; ``None`` if this is impossible."""
+    if not settings.attack_sample:
+        return None
+    if not variant.sandbox.can("isolated"):
+        say("note: tasks are not attacked: agents could find the solution in this sandbox", err=True)
+        return None
+    try:
+        attacks = load_attacks(app.registry)
+    except UnavailableError as error:
+        say(f"note: tasks are not attacked: {error.message}; {error.remedy}", err=True)
+        return None
+
+    def resists(task: Task) -> str:
+        for attack in attacks.values():
+            sample = settings.attack_sample
+            (result,) = attack([task], variant, app.registry, sample=sample, seed=0, workers=1, observer=RunObserver())
+            if result.verdict == "forgeable":
+                return f"passed without solving it: {name_some(result.passed)}"
+        return ""
+
+    return resists
 
 
 def _add_rejected(ledger: Ledger, funnel: Funnel, commits: Sequence[Commit]) -> None:

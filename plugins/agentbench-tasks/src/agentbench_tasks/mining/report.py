@@ -20,7 +20,7 @@ _REASON = 100
 
 def funnel_lines(funnel: Funnel, commits: int) -> Sequence[str]:
     """One line for each stage, with the number of commits that are left."""
-    rows = [("commits on the main line", str(commits)), *((name, str(left)) for name, left in funnel.counts)]
+    rows = [("commits of the main line", str(commits)), *((stage.name, str(stage.left)) for stage in funnel.counts)]
     return table_lines(("STAGE", "COMMITS LEFT"), rows)
 
 
@@ -85,9 +85,8 @@ def summary(
         *([f"environments resolved: {built}"] if built else []),
     ]
     if weak:
-        lines.append(
-            f"{len(weak)} tasks have weak verdicts; to strengthen one: agentbench tasks strengthen {suite / weak[0].task}"
-        )
+        lines.append(f"{len(weak)} of them have weak verdicts; to strengthen one:")
+        lines.append(f"  agentbench tasks strengthen {suite / weak[0].task}")
     if tasks:
         lines.append(
             f"next: agentbench run --suite {suite.name} --tasks {suite.parent} --agent scripted --sandbox docker"
@@ -98,7 +97,7 @@ def summary(
 def as_plain(funnel: Funnel, shown: Sequence[Entry], results: Sequence[Entry], built: int) -> dict[str, Any]:
     """Everything as plain data."""
     return {
-        "funnel": [{"stage": name, "left": left} for name, left in funnel.counts],
+        "funnel": [dump(stage) for stage in funnel.counts],
         "candidates": [dump(entry) for entry in shown],
         "new": [entry.commit for entry in results],
         "environments_resolved": built,

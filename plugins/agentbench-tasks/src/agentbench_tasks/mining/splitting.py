@@ -19,6 +19,7 @@ _REGULAR = ("100644", "100755")
 _NONE = "000000"
 _MOST_HIDDEN = 200
 _TESTS_ANYWHERE = ("**/tests/**", "**/test/**", "**/test_*.py", "**/*_test.py")
+_TEST = re.compile(rb"^(?:\s*(?:async\s+)?def\s+test|class\s+Test)", re.MULTILINE)
 _HUNK = re.compile(r"^(@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@)(.*)$", re.MULTILINE)
 
 
@@ -41,7 +42,7 @@ class Split:
     @property
     def test_modules(self) -> Sequence[str]:
         """The hidden files from which pytest collects tests."""
-        return [path for path in self.hidden if is_test_module(path)]
+        return [path for path, file in self.hidden.items() if is_test_module(path) or _has_tests(path, file.data)]
 
     @property
     def protected_globs(self) -> Sequence[str]:
@@ -154,6 +155,10 @@ def _patch(git: Git, commit: Commit, paths: Sequence[str], deadline: Deadline) -
         return printed.decode()
     except UnicodeDecodeError:
         raise RejectedError(Code.UNSUPPORTED_FILE, "the fix changes files that are not UTF-8 text") from None
+
+
+def _has_tests(path: str, data: bytes) -> bool:
+    return path.endswith(".py") and not path.endswith("conftest.py") and _TEST.search(data) is not None
 
 
 def with_canary(patch: str) -> str:

@@ -1,0 +1,1 @@
+def recipes(*a, **k): return []
