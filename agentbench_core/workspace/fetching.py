@@ -92,7 +92,8 @@ def _configuration(git: Git, deadline: Deadline) -> Iterator[tuple[str, str]]:
     """Name and value of each setting of this machine, the user and the environment; none of a repository."""
     of_git = {name: value for name, value in os.environ.items() if name.startswith("GIT_CONFIG_")}
     of_git.pop("GIT_CONFIG_PARAMETERS", None)
-    env = {"GIT_CONFIG_GLOBAL": None, "GIT_CONFIG_NOSYSTEM": None, **of_git}
+    untraced = dict.fromkeys(("GIT_TRACE2", "GIT_TRACE2_EVENT", "GIT_TRACE2_PERF"), "0")
+    env = {"GIT_CONFIG_GLOBAL": None, "GIT_CONFIG_NOSYSTEM": None, **of_git, **untraced}
     try:
         output = git.run("config", "--list", "--show-scope", "--includes", "-z", deadline=deadline, env=env)
     except GitFailedError as error:
