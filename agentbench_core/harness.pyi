@@ -23,6 +23,10 @@ from .cli.flags import (
     tasks_flag as tasks_flag,
 )
 from .cli.groups import variant_for_tasks as variant_for_tasks
+from .cli.selection import (
+    date_flags as date_flags,
+    selected_tasks as selected_tasks,
+)
 from .errors import (
     RunStoppedError as RunStoppedError,
     UnknownNameError as UnknownNameError,
@@ -89,6 +93,7 @@ from .run.variant import (
     ConfiguredComponent as ConfiguredComponent,
     Variant as Variant,
 )
+from .values.dates import DateRange as DateRange
 from .values.failures import (
     UNSCORED as UNSCORED,
     Happened as Happened,

@@ -15,15 +15,17 @@ from agentbench_core.cli.flags import replay_flags, resolved_variants, settings_
 from agentbench_core.cli.groups import make_group, replayed_group, resumed_group
 from agentbench_core.cli.like import like_group
 from agentbench_core.cli.progress import progress
+from agentbench_core.cli.selection import date_flags, selected_tasks
 from agentbench_core.errors import RunStoppedError
 from agentbench_core.evidence.layout import SUMMARY
 from agentbench_core.evidence.reader import open_run
 from agentbench_core.inputs.config import RunSettings
-from agentbench_core.inputs.suite import Task, read_suite, read_task, select
+from agentbench_core.inputs.suite import Task, read_task
 from agentbench_core.inputs.variants import read_presets
 from agentbench_core.run.group.group import RunPlan
 from agentbench_core.run.group.runner import RunResult, run_group
 from agentbench_core.run.variant import make_variant
+from agentbench_core.values.dates import DateRange
 from agentbench_core.values.failures import Outcome
 
 _UNISOLATED = click.option(
@@ -34,6 +36,7 @@ _UNISOLATED = click.option(
 @click.command()
 @settings_flags
 @task_flag
+@date_flags
 @click.option(
     "--resume",
     "resumed",
@@ -58,6 +61,7 @@ def run(
     app: App,
     /,
     task_globs: tuple[str, ...],
+    dates: DateRange,
     resumed: tuple[str, ...],
     like: tuple[str, ...],
     allow_changes: bool,
@@ -70,6 +74,7 @@ def run(
     agentbench run --suite custom-dev --agent scripted
     agentbench run --suite custom-dev --variant baseline --sandbox docker --model NAME
     agentbench run --suite custom-dev --variant ONE --variant OTHER --repeats 5
+    agentbench run --suite mine --variant baseline --since 2025-03-01
     agentbench run --resume RUN_DIR
     agentbench run --like RUN_DIR
 
@@ -87,8 +92,9 @@ def run(
     if allow_changes and not resumed:
         raise click.UsageError("--allow-changes is only valid with --resume")
     for flag, value in (("--resume", resumed), ("--like", like)):
-        if value and task_globs:
-            raise click.UsageError(f"{flag} uses the tasks of the run; remove --task")
+        if value and (task_globs or dates.is_limited):
+            unused = " ".join([*(["--task"] if task_globs else []), *([str(dates)] if dates.is_limited else [])])
+            raise click.UsageError(f"{flag} uses the tasks of the run; remove {unused}")
     if like:
         return _run(app, like_group(app, like, typed, allow_unisolated=allow_unisolated), allow_unisolated)
     if resumed:
@@ -96,7 +102,7 @@ def run(
         return _run(app, group, allow_unisolated)
 
     def find(settings: RunSettings) -> Sequence[Task]:
-        return select(read_suite(Path(settings.tasks), settings.suite), task_globs)
+        return selected_tasks(settings, task_globs, dates)
 
     return _run(app, _new_group(app, typed, find, allow_unisolated), allow_unisolated)
 

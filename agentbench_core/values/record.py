@@ -193,6 +193,8 @@ class TaskEntry:
     commit: str  #: full SHA of its code
     quarantined: str = ""
     """Why ``flakes.yaml`` excluded it from headline figures when the run was planned; usually empty."""
+    date: str = ""
+    """When the bug was fixed, ISO 8601; empty if unknown, and in runs that were recorded before dates were."""
 
 
 @attrs.frozen(kw_only=True)

@@ -63,6 +63,7 @@ def make_manifest(
                 path=str(task.directory.resolve()),
                 commit=task.spec.repo.commit,
                 quarantined=quarantined.get(task.spec.id, ""),
+                date=task.spec.provenance.date,
             )
             for task in tasks
         ),

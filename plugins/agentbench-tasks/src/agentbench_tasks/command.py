@@ -16,16 +16,17 @@ from agentbench_core import name_some
 from agentbench_core.harness import (
     FLAKES_FILE,
     App,
+    DateRange,
     Task,
+    date_flags,
     json_flag,
     print_json,
     print_table,
     rate_text,
     read_flakes,
-    read_suite,
     sandbox_flag,
     say,
-    select,
+    selected_tasks,
     set_flag,
     shortened,
     suite_flags,
@@ -44,6 +45,7 @@ _TIMES = 2
 @click.command()
 @suite_flags
 @task_flag
+@date_flags
 @click.option("--times", type=click.IntRange(min=1), help="Number of checks per task. [default: 2]")
 @click.option("--workers", type=int, help="Number of tasks to check in parallel. [default: 2]")
 @sandbox_flag
@@ -57,6 +59,7 @@ def validate_tasks(
     app: App,
     /,
     task_globs: tuple[str, ...],
+    dates: DateRange,
     times: int | None,
     strict: bool,
     write: bool,
@@ -81,7 +84,7 @@ def validate_tasks(
         raise click.UsageError("--write changes the tasks, so measure their flakiness afterwards")
     variant = variant_for_tasks(app, typed, "validation")
     settings = variant.settings.run
-    tasks = select(read_suite(Path(settings.tasks), settings.suite), task_globs)
+    tasks = selected_tasks(settings, task_globs, dates)
     suite = Path(settings.tasks) / settings.suite
     if flakes:
         read_flakes(suite)  # report errors in it before measuring anything

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import click
@@ -14,16 +13,17 @@ from agentbench_core import InputError
 from agentbench_core.harness import (
     App,
     ConfiguredComponent,
+    DateRange,
     Registry,
     RunObserver,
+    date_flags,
     json_flag,
     names_of,
     print_json,
     print_table,
-    read_suite,
     sandbox_flag,
     say,
-    select,
+    selected_tasks,
     set_flag,
     shortened,
     suite_flags,
@@ -42,6 +42,7 @@ _PLAIN = "plain"
 @click.command("attack")
 @suite_flags
 @task_flag
+@date_flags
 @click.option(
     "--adversary",
     "adversary_globs",
@@ -74,6 +75,7 @@ def attack_tasks(
     app: App,
     /,
     task_globs: tuple[str, ...],
+    dates: DateRange,
     adversary_globs: tuple[str, ...],
     sample: int | None,
     seed: int,
@@ -93,7 +95,7 @@ def attack_tasks(
     """
     variant = variant_for_tasks(app, typed, "attack")
     settings = variant.settings.run
-    tasks = select(read_suite(Path(settings.tasks), settings.suite), task_globs)
+    tasks = selected_tasks(settings, task_globs, dates)
     agents = [*controls(app.registry), *adversaries(app.registry, adversary_globs)]
     pairs = sampled_pairs(tasks, agents, sample, seed) if sample else every_pair(tasks, agents)
     scorers = [variant.scorer, *([_plain_scorer(app.registry, variant.scorer)] if contrast else [])]
