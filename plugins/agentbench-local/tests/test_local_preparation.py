@@ -69,6 +69,17 @@ def test_captures_of_the_interpreter_are_asked_once(make: Make, log: Log, pristi
 
 
 @pytest.mark.usefixtures("light")
+def test_set_ups_that_share_no_cache(provider: LocalProvider, pristine: Path, spec_of: SpecOf, log: Log) -> None:
+    """pip has no cache in such a setup, and the environment is another one."""
+    spec = spec_of("echo $PIP_NO_CACHE_DIR-$PIP_CACHE_DIR")
+    separate = attrs.evolve(spec, setup=attrs.evolve(spec.setup, shared_cache=False))
+    made = [provider.prepare(each, pristine, log, Deadline(SOON)) for each in (spec, separate)]
+    assert made[0].digest != made[1].digest
+    assert log.results[0].stdout.text.startswith("-/")
+    assert log.results[1].stdout.text == "1-\n"
+
+
+@pytest.mark.usefixtures("light")
 def test_equal_specs_are_prepared_once(provider: LocalProvider, pristine: Path, spec_of: SpecOf, log: Log) -> None:
     """Concurrent callers wait for the first, and get the same environment."""
     spec = spec_of("sleep 0.3; date +%N > made")

@@ -110,3 +110,6 @@ def test_what_set_up_sees_in_addition() -> None:
     seen = setup_variables(host)
     assert Path(seen.pop("PIP_CACHE_DIR")).is_absolute()
     assert sorted(seen) == ["NO_PROXY", "PIP_CONFIG_FILE", "PIP_INDEX_URL", "SSL_CERT_FILE", "https_proxy"]
+    separate = setup_variables(host, shared_cache=False)
+    assert separate.pop("PIP_NO_CACHE_DIR") == "1"
+    assert separate == seen

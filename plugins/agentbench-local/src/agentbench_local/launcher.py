@@ -178,8 +178,11 @@ def command_variables(
     return variables | host
 
 
-def setup_variables(host: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Additional variables for setup commands: this machine's pip, proxy and certificate settings."""
+def setup_variables(host: Mapping[str, str] = os.environ, *, shared_cache: bool = True) -> dict[str, str]:
+    """Additional variables for setup commands: this machine's pip, proxy and certificate settings.
+
+    Without ``shared_cache``, they disable pip's cache.
+    """
     variables = {
         name: value
         for name, value in host.items()
@@ -188,7 +191,10 @@ def setup_variables(host: Mapping[str, str] = os.environ) -> dict[str, str]:
         or (name.startswith("PIP_") and name not in MISLEADING_PIP)
     }
     # pip finds its cache and its configuration through HOME, which is different in the sandbox.
-    variables.setdefault("PIP_CACHE_DIR", str(platformdirs.user_cache_path("pip", appauthor=False)))
+    if shared_cache:
+        variables.setdefault("PIP_CACHE_DIR", str(platformdirs.user_cache_path("pip", appauthor=False)))
+    else:
+        variables["PIP_NO_CACHE_DIR"] = "1"
     if "PIP_CONFIG_FILE" not in variables and (config := _pip_config()):
         variables["PIP_CONFIG_FILE"] = str(config)
     return variables

@@ -46,6 +46,8 @@ class Prepared:
 def environment_digest(spec: EnvironmentSpec, interpreter: Interpreter) -> str:
     """A digest that identifies the environment that a preparation would create."""
     settings = spec.settings
+    # Included only if false, so that other digests are those of versions without this setting.
+    separate = {} if spec.setup.shared_cache else {"shared_cache": False}
     return digest(
         {
             "sandbox": "local",
@@ -56,6 +58,7 @@ def environment_digest(spec: EnvironmentSpec, interpreter: Interpreter) -> str:
             "python": [interpreter.version, str(interpreter.executable)],
             "settings": [settings.python, settings.network_policy, settings.cpu_limit, settings.mem_limit_mb],
             "platform": platform.platform(),
+            **separate,
         }
     )
 

@@ -89,6 +89,7 @@ class LocalProvider:
         self, key: str, spec: EnvironmentSpec, pristine: Path, log: SetupLog, deadline: Deadline
     ) -> LocalEnvironment:
         root = self._launcher.fresh_directory("environment")
+        more = setup_variables(shared_cache=spec.setup.shared_cache)
         try:
             prepared = Preparation(
                 spec=spec,
@@ -96,7 +97,7 @@ class LocalProvider:
                 directory=root,
                 log=log,
                 deadline=deadline,
-                start=lambda directory, venv: self._launcher.start(spec, directory, venv, more=setup_variables()),
+                start=lambda directory, venv: self._launcher.start(spec, directory, venv, more=more),
                 captures=self._captures,
             ).run(pristine)
         except BaseException as error:
