@@ -82,8 +82,8 @@ def test_pinned_packages(command: str) -> None:
         "python -m pip install --no-deps attrs==24.2.0 '",
         "python -m pip install --no-deps 'attrs==24.2.0",
         # letters and digits that are not ASCII
-        "python -m pip install --no-deps attrs==２４",
-        "python -m pip install --no-deps аttrs==24.2.0",
+        "python -m pip install --no-deps attrs==\uff12\uff14",
+        "python -m pip install --no-deps \u0430ttrs==24.2.0",
         "",
     ],
 )
