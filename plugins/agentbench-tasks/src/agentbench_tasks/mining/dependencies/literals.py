@@ -11,14 +11,18 @@ from agentbench_tasks.mining.dependencies.files import python, strings
 UNKNOWN = object()
 """A value that only running the file would give."""
 _DEPTH = 40
+_LONGEST = 5000  # items or characters
 
 
 def setup_arguments(source: str) -> Mapping[str, Any]:
-    """Keyword arguments of ``setup(...)`` in a setup.py; those that are not literals are ``UNKNOWN``."""
+    """Keyword arguments of ``setup(...)`` in a setup.py; those that are not literals are ``UNKNOWN``.
+
+    If there may be more of them, as in ``setup(**read())``, so is ``install_requires``.
+    """
     module = python(source)
-    if module is None:
-        return {}
-    names = _constants(module)
+    if module is None:  # Python 2
+        return {"install_requires": UNKNOWN}
+    names = _constants(module, {})
     for call in _calls(module, "setup"):
         arguments: dict[str, Any] = {}
         for keyword in call.keywords:
@@ -26,7 +30,9 @@ def setup_arguments(source: str) -> Mapping[str, Any]:
             if keyword.arg is not None:
                 arguments[keyword.arg] = value
             elif isinstance(value, dict):  # setup(**arguments)
-                arguments |= {str(key): item for key, item in value.items()}
+                arguments |= value
+            else:
+                arguments.setdefault("install_requires", UNKNOWN)
         if arguments:
             return arguments
     return {}
@@ -37,10 +43,10 @@ def nox_installs(source: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     module = python(source)
     if module is None:
         return
-    names = _constants(module)
+    names = _constants(module, {})
     for function in module.body:
         if isinstance(function, ast.FunctionDef):
-            local = {**names, **_constants(function)}
+            local = _constants(function, names)
             for call in _calls(function, "install"):
                 arguments: list[str] = []
                 for node in call.args:
@@ -59,15 +65,18 @@ def _calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
                 yield node
 
 
-def _constants(scope: ast.Module | ast.FunctionDef) -> dict[str, Any]:
-    """Values of names that are assigned exactly once, at the top of ``scope``."""
-    names: dict[str, Any] = {}
+def _constants(scope: ast.Module | ast.FunctionDef, outer: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of names: those in ``outer``, and those that are assigned exactly once, at the top of ``scope``."""
+    names = dict(outer)
+    own: set[str] = set()
     for statement in scope.body:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                names[name] = UNKNOWN if name in names else _value(value, names)
+                names[name] = UNKNOWN if name in own else _value(value, names)
+                own.add(name)
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                names[name] = UNKNOWN if name in names else _value(value, names)
+                names[name] = UNKNOWN if name in own else _value(value, names)
+                own.add(name)
             case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=key)], value=value):
                 _store(names.get(name), _value(key, names), _value(value, names))
             case ast.AugAssign(target=ast.Name(id=name)):
@@ -104,8 +113,10 @@ def _value(node: ast.expr, names: Mapping[str, Any], depth: int = 0) -> Any:
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             pair = _value(left, names, depth + 1), _value(right, names, depth + 1)
             known = [part for part in pair if part is not UNKNOWN]
+            if not known or sum(len(part) for part in known if isinstance(part, list | str)) > _LONGEST:
+                return UNKNOWN  # the size could double with every line
             if all(isinstance(part, list) for part in known):
-                return [item for part in known for item in part] if known else UNKNOWN
+                return [item for part in known for item in part]
             return "".join(pair) if all(isinstance(part, str) for part in pair) else UNKNOWN
     return UNKNOWN
 
@@ -115,7 +126,7 @@ def _items(nodes: list[ast.expr], names: Mapping[str, Any], depth: int) -> list[
     for node in nodes:
         if isinstance(node, ast.Starred):
             value = _value(node.value, names, depth + 1)
-            found.extend(value if isinstance(value, list) else [])
+            found.extend(value if isinstance(value, list) and len(found) + len(value) <= _LONGEST else [])
         else:
             value = _value(node, names, depth + 1)
             found.extend([] if value is UNKNOWN else [value])

@@ -20,6 +20,7 @@ from agentbench_tasks.mining.dependencies.requirements import (
     requirements_file,
 )
 
+_FILES = 50
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _EDITABLE: Mapping[str, tuple[str, ...]] = {
     "hatchling": ("editables",),
@@ -43,7 +44,7 @@ class Project:
     tests_require: tuple[Requirement, ...]
     build: tuple[Requirement, ...]  #: requirements of an editable installation without build isolation
     version_tools: frozenset[str]  #: programs that compute the version from tags
-    computed: str  #: source of a setup.py that computes dependencies; else empty
+    computed: str  #: source of a setup.py that computes dependencies, and the files that it may read; else empty
 
 
 def read_project(tree: SourceTree) -> Project:
@@ -51,7 +52,8 @@ def read_project(tree: SourceTree) -> Project:
     pyproject = toml(tree, "pyproject.toml")
     config = ini(text(tree, "setup.cfg"))
     source = text(tree, "setup.py")
-    arguments = {key: value for key, value in setup_arguments(source).items() if value is not UNKNOWN}
+    stated = setup_arguments(source) if source else {}
+    arguments = {key: value for key, value in stated.items() if value is not UNKNOWN}
     found = mapping(pyproject.get("project"))
     poetry = mapping(at(pyproject, "tool", "poetry"))
     flit = mapping(at(pyproject, "tool", "flit", "metadata"))
@@ -88,7 +90,7 @@ def read_project(tree: SourceTree) -> Project:
         tests_require=requirements((*strings(options.get("tests_require")), *strings(arguments.get("tests_require")))),
         build=build,
         version_tools=_version_tools(pyproject, arguments, {canonicalize_name(each.name) for each in build}),
-        computed=source if source and "install_requires" not in arguments and not found and not poetry else "",
+        computed=_computed(tree, source) if stated.get("install_requires") is UNKNOWN else "",
     )
 
 
@@ -170,6 +172,13 @@ def _dynamic(tree: SourceTree, pyproject: Mapping[str, Any]) -> Iterator[Require
 def _poetry(table: object) -> tuple[Requirement, ...]:
     items = mapping(table).items()
     return tuple(each for name, value in items if name != "python" and (each := poetry_requirement(name, value)))
+
+
+def _computed(tree: SourceTree, source: str) -> str:
+    """A setup.py, with the requirements files that it names."""
+    files = sorted(path for path in tree.paths() if re.fullmatch(r"(?:[\w-]+/)?[\w.-]*req[\w.-]*\.(?:txt|in)", path))
+    named = [path for path in files[:_FILES] if path.rpartition("/")[2] in source]
+    return "\0".join((source, *(text(tree, path) for path in named)))
 
 
 def poetry_groups(pyproject: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Requirement, ...]]]:

@@ -126,6 +126,8 @@ def poetry_requirement(name: str, value: object) -> Requirement | None:
 def poetry_specifiers(constraint: str) -> tuple[SpecifierSet, ...]:
     """The alternatives of a version constraint in Poetry's notation, such as ``^3.8`` or ``~2.7 || ^3.5``."""
     found: list[SpecifierSet] = []
+    if len(constraint) > _LONGEST:
+        return ()
     for alternative in re.split(r"\|\|?", constraint):
         parts = re.split(r"[\s,]+(?=[\^~<>=!\d*])", re.sub(r"([\^~<>=!]+)\s+", r"\1", alternative.strip()))
         try:
