@@ -1,4 +1,4 @@
-"""The cache of prepared environments. Each has an engine image, a workspace tree and a description file."""
+"""The cache of prepared environments and layers. Each has an engine image, a directory and a description file."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 import attrs
 import filelock
@@ -25,9 +26,10 @@ _IN_USE = "in-use-"
 
 @attrs.frozen(kw_only=True)
 class Entry:
-    """One prepared environment."""
+    """One prepared environment, or a layer that environments start from."""
 
     key: str
+    kind: Literal["environment", "layer"] = "environment"
     image: str
     """Id of the image for its containers."""
     base: str
@@ -36,11 +38,16 @@ class Entry:
     hosted: bool
     variables: Mapping[str, str]
     commit: str
+    """Commit of the workspace; empty for a layer."""
     facts: Mapping[str, str]
     created_at: str
     tree: str
     """Name of the prepared tree. Each preparation creates a new tree, since other runs may still use the old one."""
     volumes: tuple[str, ...]
+    layer: str = ""
+    """Key of the layer that the environment starts from; empty if there is none."""
+    layer_id: str = ""
+    """Id of that layer's image."""
     schema: int = 1
 
     @property

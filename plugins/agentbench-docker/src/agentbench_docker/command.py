@@ -86,7 +86,8 @@ def list_(as_json: bool) -> None:
     for item in environments:
         day = "in use" if item.in_use else time.strftime("%Y-%m-%d", time.localtime(item.used_at))
         name = item.entry.key.removeprefix("sha256:")[:12]
-        line = f"{name:<14}{_mib(item.bytes):>8}  {day:<11}{item.entry.commit[:10]:<12}{item.entry.base}"
+        commit = "layer" if item.entry.kind == "layer" else item.entry.commit[:10]
+        line = f"{name:<14}{_mib(item.bytes):>8}  {day:<11}{commit:<12}{item.entry.base}"
         click.echo(escape_control(line))
     click.echo(f"{'total':<14}{_mib(sum(item.bytes for item in environments)):>8}")
 

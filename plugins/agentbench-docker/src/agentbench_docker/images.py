@@ -30,6 +30,16 @@ class BaseImage:
     """Digest of the image's package list; empty if unknown. Images with different ids can share it."""
 
 
+def image_exists(client: Client, image: str, deadline: Deadline) -> bool:
+    """Whether the engine has an image, by its id."""
+    from python_on_whales import DockerException
+
+    try:
+        return client.call(lambda docker: docker.image.exists(image), deadline)
+    except DockerException:
+        return False
+
+
 class BaseImages:
     """Resolves each image name once. Thread-safe."""
 

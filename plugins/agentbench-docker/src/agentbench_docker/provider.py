@@ -31,14 +31,17 @@ from agentbench_docker.endpoints import Addresses
 from agentbench_docker.engine import OLDEST, EngineFacts, inspect_engine, too_old
 from agentbench_docker.environment import DockerEnvironment
 from agentbench_docker.hardening import Hardening, container_user, write_gate, write_own_files
-from agentbench_docker.images import PULL_SEC, BaseImage, BaseImages
+from agentbench_docker.images import PULL_SEC, BaseImage, BaseImages, image_exists
 from agentbench_docker.launcher import Image, Launcher
+from agentbench_docker.layers import Layer
 from agentbench_docker.network import Network
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.preparation import Preparation, environment_digest
 from agentbench_docker.runc import vulnerabilities
+from agentbench_docker.setup_containers import SetupContainers
 
 LOOK_SEC = 20.0
+_DISTRIBUTION = "agentbench-docker"
 _LEAST_FREE = 1 << 30  # bytes
 
 
@@ -89,21 +92,19 @@ class DockerProvider:
         engine = self._connect()
         base = self._base(engine, spec, deadline)
         engine.launcher.lease.acquire(base.image.id, deadline)
-        key = environment_digest(spec, base, engine.launcher.hardening, version("agentbench-docker"))
+        key = environment_digest(spec, base, engine.launcher.hardening, version(_DISTRIBUTION))
         with self._cache.lock(key, deadline):
             entry = self._cache.find(key)
-            cached = entry is not None and self._image_exists(engine, entry, deadline)
-            if entry is None or not cached:
-                entry = self._make(engine, key, spec, base, workspace, log, deadline)
+            if entry is not None and image_exists(engine.client, entry.image, deadline):
+                cache = f"hit, prepared at {entry.created_at}"
+            else:
+                entry, layer = self._make(engine, key, spec, base, workspace, log, deadline)
+                cache = "miss" if layer is None or layer.made else f"miss; layer prepared at {layer.entry.created_at}"
             self._cache.mark_used(key)
         return DockerEnvironment(
             digest=key,
             workspace=self._cache.workspace(entry),
-            facts={
-                **entry.facts,
-                **_facts(engine, entry),
-                "cache": f"hit, prepared at {entry.created_at}" if cached else "miss",
-            },
+            facts={**entry.facts, **_facts(engine, entry), "cache": cache},
             spec=spec,
             image=Image(id=entry.image, variables=entry.variables, volumes=entry.volumes, hosted=entry.hosted),
             launcher=engine.launcher,
@@ -168,14 +169,6 @@ class DockerProvider:
         except UnavailableError as error:
             raise SetupError(error.message, remedy=error.remedy) from error
 
-    def _image_exists(self, engine: Engine, entry: Entry, deadline: Deadline) -> bool:
-        from python_on_whales import DockerException
-
-        try:
-            return engine.client.call(lambda docker: docker.image.exists(entry.image), deadline)
-        except DockerException:
-            return False
-
     def _make(
         self,
         engine: Engine,
@@ -185,20 +178,19 @@ class DockerProvider:
         workspace: Path,
         log: SetupLog,
         deadline: Deadline,
-    ) -> Entry:
-        variables = {name: os.environ[name] for name in self._options.setup_environment if name in os.environ}
+    ) -> tuple[Entry, Layer | None]:
+        containers = SetupContainers(
+            key=key,
+            spec=spec,
+            base=base,
+            launcher=engine.launcher,
+            network=engine.network,
+            cache=self._cache,
+            deadline=deadline,
+            variables={name: os.environ[name] for name in self._options.setup_environment if name in os.environ},
+        )
         try:
-            return Preparation(
-                key=key,
-                spec=spec,
-                base=base,
-                launcher=engine.launcher,
-                network=engine.network,
-                cache=self._cache,
-                log=log,
-                deadline=deadline,
-                variables=variables,
-            ).run(workspace)
+            return Preparation(containers=containers, log=log, version=version(_DISTRIBUTION)).run(workspace)
         except BaseException as error:
             if isinstance(error, OSError):
                 raise SandboxError(f"could not prepare the environment: {error}") from error

@@ -1,4 +1,4 @@
-"""Disk usage and removal of prepared environments."""
+"""Disk usage and removal of prepared environments and layers."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ _KEY_LENGTH = 32
 
 @attrs.frozen(kw_only=True)
 class StoredEnvironment:
-    """An environment on disk. Sizes are in bytes, ``used_at`` is in seconds since the epoch."""
+    """An environment or a layer on disk. Sizes are in bytes, ``used_at`` is in seconds since the epoch."""
 
     entry: Entry
     workspace_bytes: int
     image_bytes: int
-    """Size of its image beyond the base image; 0 if it has no image of its own or the size is unknown."""
+    """Size of its image beyond the image that it starts from; 0 if it has no own image or the size is unknown."""
     used_at: float
+    """For a layer, this includes the uses of its environments."""
     in_use: bool
-    """Whether a running provider uses it."""
+    """Whether a running provider uses it, or for a layer, one of its environments."""
 
     @property
     def bytes(self) -> int:
@@ -42,17 +43,22 @@ class StoredEnvironment:
 
 
 def stored_environments(client: Client, cache: Cache) -> list[StoredEnvironment]:
-    """All environments, most recently used first."""
-    return [
+    """All environments and layers, most recently used first."""
+    entries = cache.entries()
+    users: dict[str, list[Entry]] = {entry.key: [entry] for entry in entries}
+    for entry in entries:
+        users.get(entry.layer, []).append(entry)
+    stored = [
         StoredEnvironment(
             entry=entry,
             workspace_bytes=cache.bytes_of(entry),
             image_bytes=_image_bytes(client, entry),
-            used_at=cache.used_at(entry),
-            in_use=cache.in_use(entry),
+            used_at=max(map(cache.used_at, users[entry.key])),
+            in_use=any(map(cache.in_use, users[entry.key])),
         )
-        for entry in cache.entries()
+        for entry in entries
     ]
+    return sorted(stored, key=lambda item: -item.used_at)
 
 
 def select_for_removal(
@@ -61,16 +67,16 @@ def select_for_removal(
     """Environments to remove: those unused for ``older_than_days``, then the least recently used, until the others
     fit into ``max_bytes``. ``None`` disables a condition.
 
-    Environments in use are never selected.
+    Environments in use are never selected. A layer is selected only after all environments that start from it.
     """
-    unused = [item for item in environments if not item.in_use]
+    unused = sorted((item for item in environments if not item.in_use), key=_removal_order)
     selected: list[StoredEnvironment] = []
     if older_than_days is not None:
         limit = time.time() - older_than_days * 86_400
         selected = [item for item in unused if item.used_at < limit]
     if max_bytes is not None:
         remaining = sum(item.bytes for item in environments) - sum(item.bytes for item in selected)
-        for item in sorted(unused, key=lambda item: item.used_at):
+        for item in unused:
             if remaining <= max_bytes:
                 break
             if item not in selected:
@@ -80,15 +86,28 @@ def select_for_removal(
 
 
 def remove(client: Client, cache: Cache, each: StoredEnvironment) -> bool:
-    """Remove an environment, and return whether it was removed. One that is in use or locked is kept."""
+    """Remove an environment, and return whether it was removed.
+
+    It is kept if it is in use or locked, or if it is a layer and an environment that starts from it still exists.
+    """
     with contextlib.suppress(DeadlineExceeded), cache.lock(each.entry.key, Deadline(5.0)):
-        if cache.in_use(each.entry):
+        if cache.in_use(each.entry) or _is_needed(cache, each.entry):
             return False
         if each.entry.own_image:
             _remove_image(client, image_name(each.entry.key, cache))
         cache.remove(each.entry.key)
         return True
     return False
+
+
+def _is_needed(cache: Cache, entry: Entry) -> bool:
+    """Whether an environment starts from this layer."""
+    return entry.kind == "layer" and any(other.layer == entry.key for other in cache.entries())
+
+
+def _removal_order(item: StoredEnvironment) -> tuple[float, bool]:
+    """Least recently used first. A layer is at least as recent as its environments, and follows them."""
+    return item.used_at, item.entry.kind == "layer"
 
 
 def image_name(key: str, cache: Cache) -> str:
@@ -128,9 +147,10 @@ def _image_bytes(client: Client, entry: Entry) -> int:
 
     if not entry.own_image:
         return 0
+    below = entry.layer_id or entry.base_id
     with contextlib.suppress(DockerException):
         size, base = client.call(
-            lambda docker: (docker.image.inspect(entry.image).size, docker.image.inspect(entry.base_id).size),
+            lambda docker: (docker.image.inspect(entry.image).size, docker.image.inspect(below).size),
             Deadline(_CALL_SEC),
         )
         return max(0, size - base)
