@@ -175,17 +175,10 @@ def test_every_commit_gets_its_code(history: History, mine: Callable[..., Any], 
             {"shop/dates.py": days.format(value="max(0, weeks) * 10 if weeks else 0"), **tested(4, "days(2) == 20")},
         ): "DESCRIPTION_REVEALS_FIX",
         history.commit(
-            "Weeks without an end are never counted",
-            {
-                "shop/loops.py": "def days(weeks):\n    while True:\n        pass\n",
-                **tested(5, "days(2) == 22", "loops"),
-            },
-        ): "TIMEOUT",
-        history.commit(
             "Weeks are long again in every country",
             {
                 "shop/dates.py": days.format(value="12 * weeks"),
-                **tested(6, f"open({str(counter)!r}, 'a').write('x') and len(open({str(counter)!r}).read()) % 5 and days(2) == 24"),
+                **tested(6, f"open({str(counter)!r}, 'a').write('x') and len(open({str(counter)!r}).read()) != 11 and days(2) == 24"),
             },
         ): "FLAKY",
         history.commit(
@@ -200,6 +193,13 @@ def test_every_commit_gets_its_code(history: History, mine: Callable[..., Any], 
             },
         ): "NEW_NAMES",
         history.commit("Bump the version", {"shop/labels.py": "def label(name):\n    return name.lower()\n", **tested(8, "label('A') == 'a'", "labels", "label")}, author="release[bot] <bot@example.com>"): "BOT",
+        history.commit(
+            "Weeks without an end are never counted",
+            {
+                "shop/loops.py": "def days(weeks):\n    while True:\n        pass\n",
+                **tested(5, "days(2) == 22", "loops"),
+            },
+        ): "TIMEOUT",
     }  # fmt: skip
     result = mine("--strict-names", "--timeout", "12", "--workers", "4", "--times", "2")
     lines = [json.loads(line) for line in (tmp_path / "tasks/mined/mining.jsonl").read_text().splitlines()]

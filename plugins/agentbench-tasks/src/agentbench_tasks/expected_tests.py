@@ -87,6 +87,18 @@ def with_lists(text: str, lists: Mapping[str, Sequence[str]], where: str) -> str
     return text
 
 
+def with_passing_command(text: str, command: str) -> str:
+    """The text with another passing command."""
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    assert isinstance(root, yaml.MappingNode), "it is a valid task file"
+    validation = next(value for key, value in root.value if key.value == "validation")
+    value = next(value for key, value in validation.value if key.value == _AFTER)
+    start, end = value.start_mark.index, value.end_mark.index
+    if value.style in ("|", ">"):  # the value ends before the line break of its last line
+        end = len(text[:end].rstrip())
+    return text[:start] + _quoted(command) + text[end:]
+
+
 def _in_block(text: str, key: yaml.Node, value: yaml.SequenceNode, tests: Sequence[str]) -> Iterator[_Edit]:
     """Yield edits that replace all items of a list. Existing items keep their notation."""
     first, last = value.start_mark.index, _end_of_line(text, value.value[-1].end_mark.index)

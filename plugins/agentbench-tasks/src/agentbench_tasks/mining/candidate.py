@@ -12,7 +12,7 @@ import attrs
 
 from agentbench_core import AgentBenchError, Deadline, Interrupted, SetupError, UnavailableError, name_some
 from agentbench_core.harness import (
-    Git,
+    History,
     RunStoppedError,
     Session,
     Task,
@@ -20,11 +20,13 @@ from agentbench_core.harness import (
     WarningLog,
     version_from_tags,
 )
-from agentbench_tasks.checks import check_task
+from agentbench_tasks.checks import TaskCheck, check_task
 from agentbench_tasks.mining.commit_tree import CommitTree
-from agentbench_tasks.mining.description import Discussion, describe_commit, instruction, new_names
+from agentbench_tasks.mining.description import describe_commit, instruction
+from agentbench_tasks.mining.discussions import Discussion
 from agentbench_tasks.mining.environments import Chosen, Environments
 from agentbench_tasks.mining.ledger import Entry
+from agentbench_tasks.mining.new_names import new_names
 from agentbench_tasks.mining.pins import classify
 from agentbench_tasks.mining.splitting import Split, split
 from agentbench_tasks.mining.task_files import TaskText, install_task, remove_staged, rewrite_task, write_task
@@ -58,8 +60,7 @@ class MiningSettings:
 class Workshop:
     """What the work on all commits of one command shares."""
 
-    git: Git
-    url: str  #: the repository, as task.yaml names it
+    history: History
     root: Path  #: directory of the suite
     staging: Path
     session: Session
@@ -67,7 +68,7 @@ class Workshop:
     environments: Environments
     settings: MiningSettings
     settings_digest: str
-    discussions: Mapping[int, Discussion] = {}
+    discussions: Mapping[str, Discussion] = {}
     name_task: Callable[[str], str]  #: an unused task id for a title
     resists: Callable[[Task], str] | None = None
     """Attacks a task, and returns why it is forgeable, or nothing; ``None`` if this is impossible here."""
@@ -130,13 +131,12 @@ class Candidate:
         """The id of the new task, and one sentence about it."""
         shop, commit = self.shop, self.commit
         deadline = shop.session.stop.within(shop.settings.setup_timeout_sec)
-        tree = CommitTree(shop.git, commit.parent, deadline)
-        parts = split(shop.git, commit, deadline, hidden_paths=self.hidden_paths)
+        tree = CommitTree(shop.history.git, commit.parent, deadline)
+        parts = split(shop.history.git, commit, deadline, hidden_paths=self.hidden_paths)
         self._step(f"hidden: {name_some(list(parts.hidden))}; reference patch: {name_some(list(parts.changed))}")
-        described = self._described(parts, tree)
+        described = self._described(parts)
         self._step(f"description: {described.source}")
-        public = frozenset(tree.paths())
-        command = shop.settings.test_command or test_command(parts, public)
+        command = shop.settings.test_command or test_command(parts, frozenset(tree.paths()))
         task_id = self.task_id or shop.name_task(described.text.strip().partition("\n")[0])
         task, text, trials = self._set_up(staged, task_id, parts, command, tree, deadline)
         try:
@@ -145,14 +145,15 @@ class Candidate:
                 f"tests: {len(outcomes.fail_to_pass)} fail before the fix and pass after it, "
                 f"{len(outcomes.pass_to_pass)} pass before and after it"
             )
-            names = new_names(parts, tree)
-            self._label_names(names, described)
-            shown = shop.settings.test_command or trials.public_command(outcomes)
-            self._step(f"public command: {shown}")
+            names = self._new_names(parts, tree, described.text)
+            public = trials.public_command(outcomes)
+            self._step(f"public command: {public.command}")
             final = attrs.evolve(
                 text,
-                description=instruction(described, public_command=shown, new_names=names),
-                failing_command=shown,
+                description=instruction(
+                    described, public_command=public.command, passes=public.passes, new_names=names
+                ),
+                failing_command=public.command,
                 fail_to_pass=() if shop.settings.test_command else outcomes.fail_to_pass,
                 pass_to_pass=() if shop.settings.test_command else _sample(outcomes.pass_to_pass),
                 writable=outcomes.writable,
@@ -168,13 +169,11 @@ class Candidate:
         finally:
             shop.session.shared.forget(task)
 
-    def _described(self, parts: Split, tree: CommitTree) -> Description:
+    def _described(self, parts: Split) -> Description:
         if self.text:
             return Description(text=self.text, source="author")
         hidden = {path: file.data for path, file in parts.hidden.items()}
-        return describe_commit(
-            self.commit, self.shop.discussions, patch=parts.patch, hidden=hidden, base_names=tree.contains_word
-        )
+        return describe_commit(self.commit, self.shop.discussions, patch=parts.patch, hidden=hidden)
 
     def _set_up(
         self, staged: Path, task_id: str, parts: Split, command: str, tree: CommitTree, deadline: Deadline
@@ -217,13 +216,13 @@ class Candidate:
         if shop.settings.setup or shop.settings.test_command:
             python, image = next(iter(shop.settings.images.items()))
             return [Chosen(commands=shop.settings.setup, python=python, image=image, source="commands of the author")]
-        version = version_from_tags(shop.git, self.commit.parent, deadline)
+        version = version_from_tags(shop.history, self.commit.parent, deadline)
         return shop.environments.choose(self.commit, tree, version, self._step)
 
     def _text(self, chosen: Chosen, parts: Split, command: str) -> TaskText:
         settings = self.shop.settings
         return TaskText(
-            url=self.shop.url,
+            url=self.shop.history.url,
             base=self.commit.parent,
             description="to be written",
             tags=("mined",),
@@ -239,20 +238,29 @@ class Candidate:
             provenance={"recipe": chosen.source},
         )
 
-    def _label_names(self, names: Sequence[str], described: Description) -> None:
-        unknown = [name for name in names if name not in described.text]
-        if not unknown:
-            return
-        self._step(f"tests require names that only the fix introduces: {name_some(unknown)}")
-        if self.shop.settings.strict_names:
-            raise RejectedError(
-                Code.NEW_NAMES, f"the tests require names that only the fix introduces: {name_some(unknown)}"
-            )
-        self.labels.append("new_names")
+    def _new_names(self, parts: Split, tree: CommitTree, text: str) -> Sequence[str]:
+        """The names that tests require, that only the fix introduces and that the description does not contain."""
+        before = {path: data for path in (*parts.hidden, *parts.changed) if (data := tree.read(path)) is not None}
+        names = new_names(
+            text,
+            tests_before={path: before[path] for path in parts.hidden if path in before},
+            tests_after={path: file.data for path, file in parts.hidden.items()},
+            source_before={path: before[path] for path in parts.changed if path in before},
+            source_after={path: file.data for path, file in parts.changed.items() if file is not None},
+            in_base=tree.contains_word,
+        )
+        if names:
+            message = f"the tests require names that only the fix introduces: {name_some(names)}"
+            self._step(message)
+            if self.shop.settings.strict_names:
+                raise RejectedError(Code.NEW_NAMES, message)
+            self.labels.append("new_names")
+        return names
 
     def _validate(self, task: Task) -> str:
         """Check the task several times by the rules of ``validate-tasks``, and return one sentence."""
-        shop, checks = self.shop, []
+        shop = self.shop
+        checks: list[TaskCheck] = []
         for _ in range(shop.settings.times):
             audited = checks[0].audited if checks else None
             checks.append(check_task(task, shop.variant, shop.session, per_test=False, audited=audited))

@@ -29,7 +29,7 @@ from agentbench_core.harness import (
 )
 from agentbench_tasks.mining import report
 from agentbench_tasks.mining.candidate import MiningSettings
-from agentbench_tasks.mining.description import read_discussions
+from agentbench_tasks.mining.discussions import read_discussions
 from agentbench_tasks.mining.flags import mining_settings, mining_variant, work_flags
 from agentbench_tasks.mining.funnel import Funnel, FunnelSettings, sift
 from agentbench_tasks.mining.history import read_history

@@ -49,9 +49,9 @@ class CommitTree:
             return None
 
     def contains_word(self, word: str) -> bool:
-        """Whether a text file of the commit contains ``word`` as a whole word."""
+        """Whether a Python file of the commit contains ``word`` as a whole word."""
         try:
-            self.git.run("grep", "-q", "-w", "-F", "-e", word, self.commit, deadline=self.deadline)
+            self.git.run("grep", "-q", "-w", "-F", "-e", word, self.commit, "--", "*.py", deadline=self.deadline)
         except GitFailedError:
             return False
         return True

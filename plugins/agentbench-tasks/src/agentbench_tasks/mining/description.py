@@ -91,24 +91,28 @@ def describes(text: str) -> bool:
     return count >= _FEWEST_WORDS and any(word not in _GENERIC and not word[0].isdigit() for word in words)
 
 
-def instruction(description: Description, *, public_command: str, new_names: Sequence[str]) -> str:
+def instruction(
+    description: Description, *, public_command: str, passes: bool = True, new_names: Sequence[str] = ()
+) -> str:
     """The ``description`` of task.yaml: the text, and how the change is checked.
 
-    The harness adds the output of the failing command, which passes here, because agents do not have the hidden tests.
+    The harness adds the output of the failing command, which usually passes, as agents do not have the hidden tests.
 
     Args:
         description: the text about the problem.
         public_command: the failing command of the task, which runs public tests when hidden tests are absent.
+        passes: whether the public tests pass before the fix.
         new_names: names that hidden tests use, and that only the fix introduces.
     """
     checks = ["Hidden tests check your change; you cannot see or run them."]
     if new_names:
         names = ", ".join(f"`{name}`" for name in new_names)
         checks.append(f"They use names that do not exist yet: {names}.")
-    checks.append(
-        f"The tests that you can see do not cover the problem: the command `{public_command}` passes before your "
-        "change, and must still pass after it."
-    )
+    if passes:
+        checks.append(
+            f"The tests that you can see do not cover the problem: the command `{public_command}` passes before your "
+            "change, and must still pass after it."
+        )
     return f"{description.text}\n\n{' '.join(checks)}"
 
 

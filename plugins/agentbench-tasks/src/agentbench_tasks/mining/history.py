@@ -48,7 +48,8 @@ _BRANCH = (
     rf"|(?:release|rel|maint|maintenance|support)[/_-][\w.-]{{1,99}}|(?:[a-z]{{1,30}}-)?(?:{_VERSION}))"
 )
 _LONG_LIVED = re.compile(
-    rf"Merged? (?:remote-tracking |remote )?(?:from |branch |tag )?['\"`]?(?:[\w-]{{1,99}}/)?(?P<branch>{_BRANCH})['\"`]?"
+    r"Merged? (?:remote-tracking |remote )?(?:from |branch |tag )?"
+    rf"['\"`]?(?:[\w-]{{1,99}}/)?(?P<branch>{_BRANCH})['\"`]?"
     r"(?: branch)?(?:,? (?:of|into|to) \S{1,200}){0,2}[ .]{0,9}(?:\(#\d{1,9}\))?[ .]{0,9}"
 )
 

@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 
@@ -55,6 +55,9 @@ class Environment:
     source: str = ""  #: what they were resolved from
 
 
+_CLASSES: Mapping[str, type[Entry] | type[Environment]] = {"commit": Entry, "environment": Environment}
+
+
 class Ledger:
     """The file of one suite, held by one process at a time. Thread-safe."""
 
@@ -68,8 +71,7 @@ class Ledger:
 
     def add(self, value: Entry | Environment) -> None:
         """Append a line, and write it to disk. Raises InputError if that fails."""
-        kind: Literal["commit", "environment"] = "commit" if isinstance(value, Entry) else "environment"
-        line = json.dumps({"type": kind, **dump(value)}, ensure_ascii=True).encode() + b"\n"
+        line = _line(value)
         with self._lock:
             try:
                 with self.path.open("ab") as file:
@@ -88,7 +90,7 @@ class Ledger:
         """Append entries that are not there yet, without waiting for the disk after each of them."""
         with self._lock, self.path.open("ab") as file:
             for value in values:
-                file.write(json.dumps({"type": "commit", **dump(value)}, ensure_ascii=True).encode() + b"\n")
+                file.write(_line(value))
                 self._take(value)
             file.flush()
             os.fsync(file.fileno())
@@ -110,7 +112,8 @@ class Ledger:
                 raise InputError(
                     f"{where} is not a JSON object", remedy="Remove this line; its commit is tried again."
                 ) from None
-            self._take(load(plain, Environment if kind == "environment" else Entry, where=where))
+            value: Entry | Environment = load(plain, _CLASSES.get(kind, Entry), where=where)
+            self._take(value)
 
     def _lines(self) -> Sequence[bytes]:
         with contextlib.suppress(FileNotFoundError):
@@ -123,6 +126,11 @@ class Ledger:
             data = self.path.read_bytes()
             if data and not data.endswith(b"\n"):
                 os.truncate(self.path, data.rfind(b"\n") + 1)
+
+
+def _line(value: Entry | Environment) -> bytes:
+    kind = next(name for name, cls in _CLASSES.items() if isinstance(value, cls))
+    return json.dumps({"type": kind, **dump(value)}, ensure_ascii=True).encode() + b"\n"
 
 
 @contextlib.contextmanager

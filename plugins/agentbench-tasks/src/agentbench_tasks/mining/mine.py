@@ -14,7 +14,7 @@ import attrs
 from agentbench_core import Interrupted, digest, dump
 from agentbench_core.harness import History, RunObserver, Task, Variant, open_session
 from agentbench_tasks.mining.candidate import Candidate, MiningSettings, Workshop
-from agentbench_tasks.mining.description import Discussion
+from agentbench_tasks.mining.discussions import Discussion
 from agentbench_tasks.mining.environments import Environments, bare_task
 from agentbench_tasks.mining.ledger import Entry, Ledger
 from agentbench_tasks.mining.task_files import remove_staged, task_id_for
@@ -42,7 +42,7 @@ class Source:
     history: History
     root: Path  #: directory of the suite
     ledger: Ledger
-    discussions: Mapping[int, Discussion] = {}
+    discussions: Mapping[str, Discussion] = {}
 
 
 def settings_digest(settings: MiningSettings, sandbox: str) -> str:
@@ -84,8 +84,7 @@ def open_workshop(
         session = stack.enter_context(open_session([variant], probes, watcher, workers=workers))
         stack.callback(session.stop.end, Interrupted("mining ended"))
         yield Workshop(
-            git=history.git,
-            url=history.url,
+            history=history,
             root=source.root,
             staging=staging,
             session=session,

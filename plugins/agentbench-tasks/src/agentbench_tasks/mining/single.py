@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -13,7 +14,7 @@ import click
 from agentbench_core import Deadline, InputError
 from agentbench_core.harness import App, GitFailedError, History, fetch_history, say
 from agentbench_tasks.mining.candidate import Candidate
-from agentbench_tasks.mining.description import read_discussions
+from agentbench_tasks.mining.discussions import read_discussions
 from agentbench_tasks.mining.flags import mining_settings, mining_variant
 from agentbench_tasks.mining.history import read_commit
 from agentbench_tasks.mining.ledger import Ledger, held
@@ -91,7 +92,7 @@ def _check(fix: Fix) -> None:
 
 
 def _is_interactive() -> bool:
-    return click.get_text_stream("stdin").isatty()
+    return sys.stdin.isatty()
 
 
 def _step(message: str) -> None:

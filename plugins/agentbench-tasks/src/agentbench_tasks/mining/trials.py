@@ -32,6 +32,14 @@ class Outcomes:
 
 
 @attrs.frozen(kw_only=True)
+class PublicCommand:
+    """A command that agents can run."""
+
+    command: str
+    passes: bool  #: whether it passes without the fix, because public tests do not cover the bug
+
+
+@attrs.frozen(kw_only=True)
 class Trials:
     """Runs of tests on forks of one prepared environment."""
 
@@ -83,13 +91,17 @@ class Trials:
             raise RejectedError(Code.FIX_FAILS, f"the test command fails with the fix: {_last_line(fixed)}")
         return Outcomes(fail_to_pass=(), pass_to_pass=(), not_collected=False, writable=writable)
 
-    def public_command(self, outcomes: Outcomes) -> str:
+    def public_command(self, outcomes: Outcomes) -> PublicCommand:
         """A command that agents can run: tests of that part of the project, which pass, or fail because of the bug.
 
         Raises RejectedError if none works.
         """
+        if self.custom:
+            command = self.task.spec.validation.passing_command
+            result, _ = self._run(command, hidden=False, fixed=False, writable=outcomes.writable)
+            return PublicCommand(command=command, passes=result.ok)
         files = list(dict.fromkeys(name.partition("::")[0] for name in outcomes.fail_to_pass))
-        last = ""
+        failure = RejectedError(Code.INVALID, "there is no public test")
         for targets in self._targets(files):
             command = shlex.join([*_PYTEST.split(), *targets])
             result, tests = self._run(command, hidden=False, fixed=False, writable=outcomes.writable)
@@ -100,9 +112,14 @@ class Trials:
                 result, tests = self._run(command, hidden=False, fixed=False, writable=outcomes.writable)
                 failing = [name for name, outcome in tests.items() if outcome in ("failed", "error")]
             if not result.timed_out and tests and set(failing).issubset(outcomes.fail_to_pass):
-                return command
-            last = f"`{command}` timed out" if result.timed_out else f"`{command}`: {_last_line(result)}"
-        raise RejectedError(Code.INVALID, f"no public test command works: {last}")
+                return PublicCommand(command=command, passes=not failing)
+            if result.timed_out:
+                message = f"without the hidden tests, `{command}` did not end in {self.timeout_sec:g} s"
+                failure = RejectedError(Code.TIMEOUT, message)
+            else:
+                message = f"no public test command works, such as `{command}`: {_last_line(result)}"
+                failure = RejectedError(Code.INVALID, message)
+        raise failure
 
     def _targets(self, files: Sequence[str]) -> Sequence[Sequence[str]]:
         """What public commands can name: existing files of the failing tests, else their directories, else all."""

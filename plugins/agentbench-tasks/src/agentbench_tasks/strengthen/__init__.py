@@ -1,0 +1,1 @@
+"""``tasks strengthen``: propose assertions that compare values that are hard to guess."""
