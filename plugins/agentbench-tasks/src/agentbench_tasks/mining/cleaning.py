@@ -77,11 +77,13 @@ _NEEDS_OBJECT = re.compile(
     re.IGNORECASE,
 )
 _MENTION = re.compile(r"(?<![\w@/.`])@[A-Za-z0-9][A-Za-z0-9-]{0,38}(?![\w(/-]|\.\w)")
+_COPIES = re.compile(r"[ \t,(]{0,3}\bcc:?(?:[ ,]{1,3}@[\w-]{1,39}){1,20}\)?", re.IGNORECASE)
 _ONLY_THANKS = re.compile(
     r"[ \t]*(?:/?cc:?|(?:with )?thanks(?: to)?|thank you|ping|(?:reported|patch|fix)(?: by)?:?|by)?[ \t,.!]*",
     re.IGNORECASE,
 )
 _EMPTY_PARENTHESES = re.compile(r"(?<=\s)\([\s,;]{0,9}\)")
+_LAST_RULE = re.compile(r"\n[ \t]*(?:-{3,99}|\*{3,99}|_{3,99})\s*\Z")
 _EMPTY_ITEM = re.compile(r"^[ \t]*[-*+][ \t]*$", re.MULTILINE)
 
 
@@ -161,7 +163,7 @@ def _prose(text: str) -> str:
     text = _INSIDE.sub(_REFERENCE, text)
     text = "\n".join(map(_without_mentions, text.split("\n")))
     text = _EMPTY_ITEM.sub("", _EMPTY_PARENTHESES.sub("", text))
-    return _EMPTY_HEADING.sub("", f"{text}\n")
+    return _LAST_RULE.sub("", _EMPTY_HEADING.sub("", f"{text.rstrip()}\n"))
 
 
 def _trailer(match: re.Match[str]) -> str:
@@ -180,7 +182,7 @@ def _at_end(match: re.Match[str]) -> str:
 def _without_mentions(line: str) -> str:
     if "@" not in line or line.startswith(("    ", "\t")):  # probably code
         return line
-    rest = _MENTION.sub("", line)
+    rest = _MENTION.sub("", _COPIES.sub("", line))
     if rest == line:
         return line
     return "" if _ONLY_THANKS.fullmatch(rest) else re.sub(r"(?<=\S)[ \t]{2,}(?=\S)", " ", rest).strip(" \t")
