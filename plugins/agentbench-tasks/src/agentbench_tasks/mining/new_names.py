@@ -63,7 +63,7 @@ def _used(path: str, data: bytes) -> Iterator[str]:
                 names = [keyword.arg for keyword in keywords if keyword.arg]
             case ast.Constant(value=str(text)) if len(text) < 200 and _DOTTED.fullmatch(text):
                 names = text.split(".")  # such as the target of `mock.patch`
-        position = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+        position = (getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0))
         found += [(*position, name) for name in names if name]
     yield from (name for *_, name in sorted(found, key=lambda each: each[:2]))
 
