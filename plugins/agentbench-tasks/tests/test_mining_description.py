@@ -156,7 +156,7 @@ def test_a_text_that_asks_nothing_is_refused(subject: str) -> None:
     "subject",
     [
         *("Fix crash in parser", "Fix totals of short durations", "Allow None as a unit", "修复解析器崩溃的问题"),
-        *("parse_date() raises for leap years", "feat(cli): support --quiet flag"),
+        *("parse_date() raises for leap years", "feat(cli): support --quiet flag", "Fix `total()` rounding"),
     ],
 )
 def test_a_short_text_that_asks_something_is_accepted(subject: str) -> None:

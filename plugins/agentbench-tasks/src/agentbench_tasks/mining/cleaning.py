@@ -109,8 +109,8 @@ def clean(text: str, *, ids: Sequence[str] = ()) -> str:
 
 
 def without_code(text: str) -> str:
-    """The text without code blocks and inline code."""
-    return _INLINE.sub(" ", "\n".join(part for is_code, part in _parts(text) if not is_code))
+    """The text without code blocks; each inline code is replaced with the word ``code``."""
+    return _INLINE.sub(" code ", "\n".join(part for is_code, part in _parts(text) if not is_code))
 
 
 def code_lines(text: str) -> list[str]:

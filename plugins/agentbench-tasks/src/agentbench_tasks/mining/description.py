@@ -85,7 +85,7 @@ def describe_commit(
 
 
 def describes(text: str) -> bool:
-    """Whether a cleaned text has at least three words besides code and small words, and one that is not generic."""
+    """Whether a cleaned text has three words besides small ones, at least one of them neither code nor generic."""
     words = [word for word in _WORD.findall(without_code(text).lower()) if word not in _SMALL]
     count = sum(max(1, len(_WITHOUT_SPACES.findall(word)) // 2) for word in words)
     return count >= _FEWEST_WORDS and any(word not in _GENERIC and not word[0].isdigit() for word in words)

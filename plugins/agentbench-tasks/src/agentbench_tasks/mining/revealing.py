@@ -12,7 +12,7 @@ from agentbench_tasks.mining.cleaning import code_lines
 
 _LONG = 20  # characters of a line that proves by itself that a text contains the solution
 _SHORT = 8  # characters of a line that counts
-_SHARE = 3  # a text may contain one of three added lines
+_SHARE = 3  # a text that contains more than a third of the added lines contains the solution
 _DOCUMENTS = re.compile(
     r".*\.(?:md|rst|txt|adoc|html|ipynb)|(?:.*/)?(?:changes|changelog|history|news|authors)[^/]*", re.I
 )
