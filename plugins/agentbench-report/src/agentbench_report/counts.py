@@ -9,6 +9,7 @@ from functools import cached_property
 import attrs
 
 from agentbench_core import RunManifest, RunView
+from agentbench_core.harness import DateRange
 
 INVALID = "BASELINE_NOT_FAILING"
 """The failure reason of attempts at an invalid task, which left nothing to repair."""
@@ -128,11 +129,31 @@ class RunCounts:
 
     view: RunView
     tasks: tuple[TaskCounts, ...]
+    dates: DateRange = DateRange()
+    """The dates of the tasks that are counted; others are treated as if they were not part of the run."""
 
     @property
     def manifest(self) -> RunManifest:
         """The content of ``run.json``."""
         return self.view.manifest
+
+    @cached_property
+    def _task_dates(self) -> Mapping[str, str]:
+        return {task.id: task.date for task in self.manifest.tasks}
+
+    def selects(self, task_id: str) -> bool:
+        """Whether the date of a task is in ``dates``."""
+        return self.dates.includes(self._task_dates.get(task_id, ""))
+
+    @property
+    def selection(self) -> str:
+        """Which tasks are counted, if they were selected by date; empty if all of them are."""
+        if not self.dates.is_limited:
+            return ""
+        dates = self._task_dates.values()
+        chosen, undated = sum(map(self.dates.includes, dates)), sum(not date for date in dates)
+        left_out = f", left out {undated} without a date" if undated else ""
+        return f"{self.dates}: {chosen} of {len(dates)} tasks{left_out}"
 
     @cached_property
     def by_digest(self) -> Mapping[str, TaskCounts]:

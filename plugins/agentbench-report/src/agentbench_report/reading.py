@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import attrs
+
 from agentbench_core import AttemptRow, InputError, RunView, open_run
+from agentbench_core.harness import DateRange
 from agentbench_report.counts import Limits, RunCounts, Sandbox, TaskCounts, summed
 
 TAMPERED = "TAMPERED"
@@ -16,14 +19,17 @@ them, since it already counts as a failure, nor is a weak verdict, which is a pr
 INTEGRITY = SUSPICIONS | {TAMPER_CONFIRMED}
 """Labels that a task retains even if the labeled attempt was retried."""
 
+_ALL = DateRange()
 
-def read(directory: Path) -> RunCounts:
-    """Count the attempts of a run directory.
+
+def read(directory: Path, dates: DateRange = _ALL) -> RunCounts:
+    """Count the attempts of a run directory, at tasks in a range of dates.
 
     Raises:
-        InputError: ``directory`` is not a run directory, is damaged, or contains the same task twice.
+        InputError: ``directory`` is not a run directory, is damaged, contains the same task twice, or has no task in
+            the range.
     """
-    return count(open_run(directory))
+    return count(open_run(directory), dates)
 
 
 def shown(text: str) -> str:
@@ -31,11 +37,18 @@ def shown(text: str) -> str:
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
-def count(view: RunView) -> RunCounts:
+def count(view: RunView, dates: DateRange = _ALL) -> RunCounts:
     """Count the attempts of an open run; see :func:`read`."""
-    manifest = view.manifest
-    tallies: dict[tuple[str, str], _Tally] = {(task.id, task.digest): _Tally() for task in manifest.tasks}
-    if len({digest for _, digest in tallies}) < len(manifest.tasks):
+    manifest, empty = view.manifest, RunCounts(view=view, tasks=(), dates=dates)
+    entries = [task for task in manifest.tasks if dates.includes(task.date)]
+    if dates.is_limited and not entries:
+        raise InputError(
+            f"{view.directory} has no task left by {empty.selection}",
+            remedy="Tasks get a date from provenance.date in task.yaml. Runs that were recorded before that have none; "
+            "repeat such a run: agentbench run --like DIR",
+        )
+    tallies: dict[tuple[str, str], _Tally] = {(task.id, task.digest): _Tally() for task in entries}
+    if len({task.digest for task in manifest.tasks}) < len(manifest.tasks):
         names = Counter(task.digest for task in manifest.tasks)
         copies = sorted(task.id for task in manifest.tasks if names[task.digest] > 1)
         raise InputError(
@@ -45,6 +58,8 @@ def count(view: RunView) -> RunCounts:
     for row, counts in view.all_rows():
         # A run resumed after a task changed has records of two tasks with the same name.
         key = (row.task_id, row.task_digest)
+        if not empty.selects(row.task_id):
+            continue
         tally = tallies.get(key)
         if tally is None:
             tally = tallies[key] = _Tally()
@@ -55,16 +70,16 @@ def count(view: RunView) -> RunCounts:
     recorded: Counter[str] = Counter()
     for (task_id, _), tally in tallies.items():
         recorded[task_id] += tally.recorded
-    left = {(task.id, task.digest): manifest.repeats - recorded[task.id] for task in manifest.tasks}
+    left = {(task.id, task.digest): manifest.repeats - recorded[task.id] for task in entries}
     # A task that changed before its first attempt is no longer part of this run.
     counted = {
         key: tally for key, tally in tallies.items() if tally.recorded or left.get(key, 0) > 0 or key not in left
     }
-    reasons = {(task.id, task.digest): task.quarantined for task in manifest.tasks}
+    reasons = {(task.id, task.digest): task.quarantined for task in entries}
     tasks = (
         tally.counts(*key, max(0, left.get(key, 0)), reasons.get(key, "")) for key, tally in sorted(counted.items())
     )
-    return RunCounts(view=view, tasks=tuple(tasks))
+    return attrs.evolve(empty, tasks=tuple(tasks))
 
 
 class _Tally:

@@ -99,6 +99,8 @@ class RunSummary:
     """The number of records that are not in the event log and therefore cannot be verified."""
     changes: tuple[str, ...]
     """Changes to tasks, settings or versions between the start of the run and its resumptions."""
+    selection: str
+    """Which tasks are counted if they were selected by date; otherwise empty. ``spent_usd`` is for all tasks."""
     repeats: int
     planned: int
     recorded: int
@@ -162,6 +164,7 @@ def summarise(every: RunCounts) -> RunSummary:
         status=every.status,
         unsealed=every.unsealed,
         changes=every.changes,
+        selection=every.selection,
         repeats=manifest.repeats,
         planned=run.planned,
         recorded=scored + run.unscored,

@@ -35,6 +35,7 @@ def as_markdown(summary: RunSummary, base: str = "") -> str:
     parts = [
         f"# {plain(summary.variant)} on {plain(summary.suite)}",
         _identity(summary),
+        f"Only tasks {plain(summary.selection)}." if summary.selection else "",
         _headline(summary),
         *_alternatives(summary),
         *_warnings(summary),

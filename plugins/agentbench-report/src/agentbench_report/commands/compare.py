@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from agentbench_core.harness import DateRange, date_flags
 from agentbench_report.commands.options import (
     RUN_DIRECTORY,
     allow_flags,
@@ -13,6 +14,7 @@ from agentbench_report.commands.options import (
     confidence_option,
     format_option,
     print_overridden,
+    read_run,
     resamples_option,
 )
 
@@ -44,6 +46,7 @@ class _ManyRuns(click.Command):
     type=RUN_DIRECTORY,
     help="Run to compare the others with. [default: the first of --runs]",
 )
+@date_flags
 @confidence_option
 @resamples_option
 @format_option("md", "csv", "json", description="Markdown, CSV (one table) or JSON.")
@@ -58,6 +61,7 @@ class _ManyRuns(click.Command):
 def compare(
     directories: tuple[Path, ...],
     baseline: Path | None,
+    dates: DateRange,
     confidence: float,
     resamples: int,
     style: str,
@@ -70,7 +74,6 @@ def compare(
     """
     from agentbench_report.comparison.compare import compare_runs
     from agentbench_report.comparison.compare_text import as_markdown, runs_csv, tasks_csv
-    from agentbench_report.reading import read
     from agentbench_report.text import json_text
 
     paths = list(directories)
@@ -81,9 +84,8 @@ def compare(
             index = resolved.index(baseline.resolve())
         else:
             paths.insert(0, baseline)
-    report = compare_runs(
-        [read(path) for path in paths], index, confidence=confidence, resamples=resamples, allowed=allowed(flags)
-    )
+    runs = [read_run(path, dates) for path in paths]
+    report = compare_runs(runs, index, confidence=confidence, resamples=resamples, allowed=allowed(flags))
     text = {
         "md": lambda: as_markdown(report),
         "csv": lambda: runs_csv(report) if table == "runs" else tasks_csv(report),

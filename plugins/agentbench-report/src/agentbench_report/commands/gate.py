@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench_report.commands.options import allow_flags, allowed, format_option
+from agentbench_core.harness import DateRange, date_flags
+from agentbench_report.commands.options import allow_flags, allowed, format_option, read_run
 from agentbench_report.comparison.refusal_reasons import RefusalReason
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _PATH = click.Path(readable=False, path_type=Path)
 @click.option("--baseline", required=True, type=_PATH, help="Run directory of the baseline.")
 @click.option("--candidate", type=_PATH, help="Run directory of the candidate.")
 @click.option("--config", required=True, type=_PATH, help="Gate file with the rules per suite.")
+@date_flags
 @click.option("--plan", "planning", is_flag=True, help="Check whether any candidate could pass, before running one.")
 @click.option("--junit", type=_PATH, help="Write JUnit XML to this file, one test case per check.")
 @click.option("--markdown", type=_PATH, help="Also write the Markdown report to this file.")
@@ -35,6 +37,7 @@ def gate(
     baseline: Path,
     candidate: Path | None,
     config: Path,
+    dates: DateRange,
     planning: bool,
     junit: Path | None,
     markdown: Path | None,
@@ -56,7 +59,7 @@ def gate(
         for name, value in {"--candidate": candidate, "--junit": junit, "--markdown": markdown}.items():
             if value is not None:
                 raise click.UsageError(f"{name} cannot be used with --plan, which only reads the baseline.")
-        ctx.exit(_plan(baseline, config, style))
+        ctx.exit(_plan(baseline, config, dates, style))
     if candidate is None:
         raise click.UsageError("Missing option '--candidate'. Use --plan if there is no candidate yet.")
 
@@ -65,7 +68,7 @@ def gate(
 
     _write(refused("The gate did not reach a verdict."), placeholder=True)
     try:
-        report = _judge(baseline, candidate, config, allowed({**flags, "allow_tampered": True}))
+        report = _judge(baseline, candidate, config, dates, allowed({**flags, "allow_tampered": True}))
     except InputError as error:
         for problem in _write(refused(str(error))):
             click.echo(problem, err=True)
@@ -79,30 +82,30 @@ def gate(
     ctx.exit(report.exit_code(inconclusive_ok=accepted))
 
 
-def _plan(baseline: Path, config: Path, style: str) -> int:
+def _plan(baseline: Path, config: Path, dates: DateRange, style: str) -> int:
     from agentbench_report.gate.config import read_gate_config
     from agentbench_report.gate.plan import plan, plan_markdown
-    from agentbench_report.reading import read
     from agentbench_report.text import json_text
 
-    gates, run = read_gate_config(config), read(baseline)
+    gates, run = read_gate_config(config), read_run(baseline, dates)
     suite = run.manifest.suite
     result = plan(run, gates.rules(suite), rules_from=gates.source(suite))
     click.echo(plan_markdown(result) if style == "md" else json_text(result), nl=False)
     return int(result.possible != "yes")
 
 
-def _judge(baseline: Path, candidate: Path, config: Path, allowed: Collection[RefusalReason]) -> GateReport:
+def _judge(
+    baseline: Path, candidate: Path, config: Path, dates: DateRange, allowed: Collection[RefusalReason]
+) -> GateReport:
     import attrs
 
     from agentbench_report.comparison.refusals import check, require
     from agentbench_report.gate.config import read_gate_config
     from agentbench_report.gate.decision import decide
     from agentbench_report.gate.plan import plan_warnings
-    from agentbench_report.reading import read
 
     gates = read_gate_config(config)
-    a, b = read(baseline), read(candidate)
+    a, b = read_run(baseline, dates), read_run(candidate, dates)
     suites = a.manifest.suite, b.manifest.suite
     rules = gates.rules_of_both(*suites)
     result = check(a, b, allowed)

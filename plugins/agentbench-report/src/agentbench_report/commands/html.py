@@ -6,23 +6,25 @@ from pathlib import Path
 
 import click
 
+from agentbench_core.harness import DateRange, date_flags
 from agentbench_report.commands.options import RUN_DIRECTORY
 
 
 @click.command()
 @click.option("--run", "directory", required=True, type=RUN_DIRECTORY, help="Run directory.")
 @click.option("--run-b", "other", type=RUN_DIRECTORY, help="Second run to show side by side.")
+@date_flags
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Output file. [default: report.html in the run directory]",
 )
-def html(directory: Path, other: Path | None, out: Path | None) -> None:
+def html(directory: Path, other: Path | None, dates: DateRange, out: Path | None) -> None:
     """Write an HTML report of a run: a single file that works offline."""
     from agentbench_core import open_run
     from agentbench_report.html.page import NAME, write
 
     views = [open_run(each) for each in (directory, other) if each is not None]
     path = out or directory / NAME
-    write(views, path)
+    write(views, path, dates)
     click.echo(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB)")

@@ -12,7 +12,9 @@ import click
 from agentbench_report.comparison.refusal_reasons import FLAGS, RefusalReason
 
 if TYPE_CHECKING:
+    from agentbench_core.harness import DateRange
     from agentbench_report.comparison.refusals import Refusal
+    from agentbench_report.counts import RunCounts
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,6 +70,16 @@ def allow_flags(*exclude: RefusalReason) -> Callable[[F], F]:
 def allowed(flags: Mapping[str, bool]) -> Collection[RefusalReason]:
     """The reasons for refusal that are overridden by the ``--allow-...`` flags of a command."""
     return [ground for ground in FLAGS if flags[f"allow_{ground.replace('-', '_')}"]]
+
+
+def read_run(directory: Path, dates: DateRange) -> RunCounts:
+    """Count the attempts of a run at tasks in a range of dates. Prints a note to stderr if there is a limit."""
+    from agentbench_report.reading import read, shown
+
+    run = read(directory, dates)
+    if run.selection:
+        click.echo(f"note: {shown(str(directory))}: {shown(run.selection)}", err=True)
+    return run
 
 
 def print_overridden(runs: str, refusals: Iterable[Refusal]) -> None:

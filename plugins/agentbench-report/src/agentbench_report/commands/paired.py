@@ -7,6 +7,7 @@ from typing import Literal
 
 import click
 
+from agentbench_core.harness import DateRange, date_flags
 from agentbench_report.commands.options import (
     RUN_DIRECTORY,
     allow_flags,
@@ -14,6 +15,7 @@ from agentbench_report.commands.options import (
     confidence_option,
     format_option,
     print_overridden,
+    read_run,
     resamples_option,
 )
 
@@ -21,6 +23,7 @@ from agentbench_report.commands.options import (
 @click.command(short_help="Compare two runs on the same tasks.")
 @click.option("--run-a", "directory_a", required=True, type=RUN_DIRECTORY, help="Run directory of the baseline.")
 @click.option("--run-b", "directory_b", required=True, type=RUN_DIRECTORY, help="Run directory of the new run.")
+@date_flags
 @click.option(
     "--method",
     default="mcnemar",
@@ -41,6 +44,7 @@ from agentbench_report.commands.options import (
 def paired(
     directory_a: Path,
     directory_b: Path,
+    dates: DateRange,
     method: Literal["mcnemar", "bootstrap"],
     confidence: float,
     resamples: int,
@@ -54,10 +58,9 @@ def paired(
     """
     from agentbench_report.comparison.paired import FINAL_DIFF, compare_pair
     from agentbench_report.comparison.paired_text import as_csv, as_markdown
-    from agentbench_report.reading import read
     from agentbench_report.text import json_text
 
-    runs = {"A": read(directory_a), "B": read(directory_b)}
+    runs = {"A": read_run(directory_a, dates), "B": read_run(directory_b, dates)}
     report = compare_pair(
         runs["A"], runs["B"], method=method, confidence=confidence, resamples=resamples, allowed=allowed(flags)
     )

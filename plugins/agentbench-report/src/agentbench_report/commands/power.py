@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from agentbench_report.commands.options import RUN_DIRECTORY, allow_flags, allowed, format_option
+from agentbench_core.harness import DateRange, date_flags
+from agentbench_report.commands.options import RUN_DIRECTORY, allow_flags, allowed, format_option, read_run
 
 _PLANNING = ("discordance", "power", "tasks", "repeats", "pilot")
 _MAX = 100_000
@@ -51,6 +52,7 @@ _MAX = 100_000
 @click.option("--pilot", type=RUN_DIRECTORY, help="Run directory used to estimate cost and the variance of repeats.")
 @click.option("--run-a", type=RUN_DIRECTORY, help="First run of an existing comparison.")
 @click.option("--run-b", type=RUN_DIRECTORY, help="Second run of an existing comparison.")
+@date_flags
 @format_option("md", "json", description="Markdown or JSON.")
 @allow_flags()
 @click.pass_context
@@ -66,6 +68,7 @@ def power(
     pilot: Path | None,
     run_a: Path | None,
     run_b: Path | None,
+    dates: DateRange,
     style: str,
     **flags: bool,
 ) -> None:
@@ -80,7 +83,6 @@ def power(
     from agentbench_report.post_hoc_power import post_hoc_power
     from agentbench_report.power import Question, plan, read_pilot
     from agentbench_report.power_text import plan_markdown, post_hoc_markdown
-    from agentbench_report.reading import read
     from agentbench_report.text import json_text
 
     for name, value in (("effect", effect), ("discordance", discordance), ("power", power), ("alpha", alpha)):
@@ -93,7 +95,7 @@ def power(
                 remedy="Pass --effect, for example 0.05 for 5 pp. "
                 "For an existing comparison, pass --run-a and --run-b.",
             )
-        estimates = None if pilot is None else read_pilot(read(pilot))
+        estimates = None if pilot is None else read_pilot(read_run(pilot, dates))
         question = Question(power=power, alpha=alpha)
         planned = plan(question, effect, discordance, repeats=repeats, tasks=tasks, pilot=estimates)
         click.echo(plan_markdown(planned) if style == "md" else json_text(planned), nl=False)
@@ -106,7 +108,7 @@ def power(
             f"{', '.join(passed)}: cannot be used with --run-a and --run-b",
             remedy="For an existing comparison, set only --effect and --alpha. The runs determine the rest.",
         )
-    a, b = read(run_a), read(run_b)
+    a, b = read_run(run_a, dates), read_run(run_b, dates)
     require(("A and B", check(a, b, allowed(flags))))
     result = post_hoc_power(a, b, alpha, effect)
     click.echo(post_hoc_markdown(result) if style == "md" else json_text(result), nl=False)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from agentbench_report.commands.options import RUN_DIRECTORY, format_option
+from agentbench_core.harness import DateRange, date_flags
+from agentbench_report.commands.options import RUN_DIRECTORY, format_option, read_run
 
 
 @click.command(short_help="Summarize a run.")
@@ -17,15 +18,15 @@ from agentbench_report.commands.options import RUN_DIRECTORY, format_option
     type=RUN_DIRECTORY,
     help="Run directory.",
 )
+@date_flags
 @format_option("md", "csv", "json", description="Markdown, CSV (table of tasks only) or JSON.")
-def summary(directory: Path, style: str) -> None:
+def summary(directory: Path, dates: DateRange, style: str) -> None:
     """Summarize a run: pass rate with confidence interval, infrastructure errors, failure reasons and all tasks."""
-    from agentbench_report.reading import read
     from agentbench_report.summary import summarise
     from agentbench_report.summary_text import as_csv, as_markdown
     from agentbench_report.text import json_text
 
-    run_summary = summarise(read(directory))
+    run_summary = summarise(read_run(directory, dates))
     text = {
         "md": lambda: as_markdown(run_summary, str(directory)),
         "csv": lambda: as_csv(run_summary),

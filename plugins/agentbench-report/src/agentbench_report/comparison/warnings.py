@@ -52,6 +52,8 @@ def difference_warnings(a: RunCounts, b: RunCounts) -> Iterator[str]:
 
 
 def _side_warnings(side: str, run: RunCounts) -> Iterator[str]:
+    if run.selection:
+        yield f"{side} is limited to tasks {run.selection}"
     status = run.status
     if status != "completed":
         yield f"{side} is {status}, so its results are incomplete"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from agentbench_core import AttemptRow, RunView
+from agentbench_core.harness import DateRange
 from agentbench_report.counts import RunCounts
 from agentbench_report.reading import count
 from agentbench_report.summary import RunSummary, summarise
@@ -68,11 +69,11 @@ def result(row: AttemptRow | None) -> str:
     return PASSED if row.result.passed else FAILED
 
 
-def sides(views: Sequence[RunView]) -> Sequence[Side]:
-    """Read the runs of a report, which may be one or two."""
+def sides(views: Sequence[RunView], dates: DateRange) -> Sequence[Side]:
+    """Read the runs of a report, which may be one or two, with the tasks in a range of dates."""
     runs = []
     for letter, view in zip("AB" if len(views) > 1 else [""], views, strict=True):
-        counts = count(view)
+        counts = count(view, dates)
         runs.append(Side(letter=letter, counts=counts, summary=summarise(counts)))
     return runs
 
@@ -101,9 +102,11 @@ def listing(runs: Sequence[Side]) -> Sequence[ListedAttempt]:
 def _attempts(side: Side) -> Iterator[tuple[str, int, str, AttemptRow | None]]:
     recorded = set()
     for row in side.view.rows():
+        if not side.counts.selects(row.task_id):
+            continue
         recorded.add((row.task_id, row.task_digest, row.repeat))
         yield row.task_id, row.repeat, row.task_digest, row
-    for task in side.counts.manifest.tasks:
+    for task in filter(lambda task: side.counts.selects(task.id), side.counts.manifest.tasks):
         for repeat in range(1, side.counts.manifest.repeats + 1):
             if (task.id, task.digest, repeat) not in recorded:
                 yield task.id, repeat, task.digest, None

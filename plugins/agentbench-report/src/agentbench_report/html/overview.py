@@ -57,6 +57,8 @@ def overview(runs: Sequence[Side], listed: Sequence[ListedAttempt]) -> Overview:
 def notes(side: Side, listed: Sequence[ListedAttempt]) -> Iterator[str]:
     """Notes on the results of a run, as untrusted text."""
     summary, manifest = side.summary, side.counts.manifest
+    if summary.selection:
+        yield f"Only tasks {summary.selection}."
     if summary.status != "completed":
         yield f"The run is {summary.status}, so these results are incomplete."
     missing = summary.unscored + summary.not_recorded

@@ -7,16 +7,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentbench_core import InputError, RunView
+from agentbench_core.harness import DateRange
 from agentbench_report.html import attempt, environment, listing
 from agentbench_report.html.overview import notes, overview
 from agentbench_report.html.pairs import compare_sides
 from agentbench_report.html.timeline import timelines
 
 NAME = "report.html"
+_ALL = DateRange()
 
 
-def write(views: Sequence[RunView], out: Path) -> None:
-    """Write the report of one or two runs to a file.
+def write(views: Sequence[RunView], out: Path, dates: DateRange = _ALL) -> None:
+    """Write the report of one or two runs to a file, limited to tasks in a range of dates.
 
     Attempts are read, rendered and written one at a time.
 
@@ -26,30 +28,30 @@ def write(views: Sequence[RunView], out: Path) -> None:
     try:
         target = out.resolve(strict=False)  # write to the target of a symbolic link
         if target.exists() and not target.is_file():  # a device or a pipe, which must not be replaced
-            _write(views, target)
+            _write(views, target, dates)
         else:
-            _write_atomically(views, target)
+            _write_atomically(views, target, dates)
     except OSError as error:
         raise InputError(f"{out} cannot be written: {error.strerror}", remedy="Pass another file to --out.") from None
 
 
-def _write_atomically(views: Sequence[RunView], path: Path) -> None:
+def _write_atomically(views: Sequence[RunView], path: Path, dates: DateRange) -> None:
     temporary = path.parent / f".report-{os.getpid()}"
     try:
-        _write(views, temporary)
+        _write(views, temporary, dates)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _write(views: Sequence[RunView], path: Path) -> None:
+def _write(views: Sequence[RunView], path: Path, dates: DateRange) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        file.writelines(render(views))
+        file.writelines(render(views, dates))
 
 
-def render(views: Sequence[RunView]) -> Iterator[str]:
+def render(views: Sequence[RunView], dates: DateRange = _ALL) -> Iterator[str]:
     """Render the report of one or two runs in pieces."""
-    runs = listing.sides(views)
+    runs = listing.sides(views, dates)
     listed = listing.listing(runs)
     rows = [attempt.row for attempt in listed if attempt.row is not None]
     return _filled(
