@@ -214,7 +214,7 @@ def test_the_digest_does_not_depend_on_whether_a_layer_exists(
 
 
 def test_different_pins_have_different_layers(make: Make, cache: Cache) -> None:
-    """Other versions, and the same commands without the shared cache, are other layers."""
+    """H39: other versions, and the same commands without the shared cache, are other layers."""
     log = RecordingLog()
     made = [
         make(PINS, log=log),
@@ -229,7 +229,7 @@ def test_different_pins_have_different_layers(make: Make, cache: Cache) -> None:
 
 
 def test_the_shared_cache_is_mounted_only_if_it_may_be(make: Make, provider: DockerProvider) -> None:
-    """Neither the layer nor the rest of such a setup has the mount."""
+    """H39: without the shared cache, neither the layer nor the rest of the setup has the mount."""
     mounted: list[bool] = []
 
     def look() -> None:
@@ -256,7 +256,7 @@ def test_concurrent_setups_make_the_layer_once(make: Make) -> None:
 
 
 def test_a_package_that_writes_everywhere_reaches_no_workspace(make: Make) -> None:
-    """What it writes to the workspace, to /tmp or to HOME is lost, and its processes end with the layer's container."""
+    """H39: what it writes to the workspace, /tmp or HOME is lost, and its processes end with the layer's container."""
     look = "ls -A . /tmp /var/tmp ~ /opt/venv; grep --files-with-matches 'hos[t]ile' /proc/[0-9]*/cmdline; true"
     log = RecordingLog()
     for _ in range(2):

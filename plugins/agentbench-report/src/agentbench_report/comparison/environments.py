@@ -22,7 +22,7 @@ READABLE, MISSING_FILE, UNREADABLE = "readable", "missing", "unreadable"
 MACHINE_FACTS = frozenset(
     {
         *("image_id", "base_image_id", "base_image_digest"),  # differ between builds of the same image
-        *("cache", "user"),
+        *("cache", "layer", "user"),
         *("engine", "engine_kernel", "engine_cpus", "runc", "storage_driver", "cgroup"),
         *("supervision", "limits_not_enforced"),  # implied by the sandbox and the operating system
     }
