@@ -39,7 +39,16 @@ _HARMLESS_VARIABLES = frozenset(
     {
         *("PIP_BREAK_SYSTEM_PACKAGES", "PIP_CERT", "PIP_CLIENT_CERT", "PIP_DEFAULT_TIMEOUT"),
         *("PIP_DISABLE_PIP_VERSION_CHECK", "PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL", "PIP_NO_CACHE_DIR", "PIP_NO_COLOR"),
-        *("PIP_NO_INDEX", "PIP_NO_INPUT", "PIP_PREFER_BINARY", "PIP_PROGRESS_BAR", "PIP_PROXY", "PIP_QUIET"),
+        *(
+            "PIP_NO_BINARY",
+            "PIP_NO_INDEX",
+            "PIP_NO_INPUT",
+            "PIP_ONLY_BINARY",
+            "PIP_PREFER_BINARY",
+            "PIP_PROGRESS_BAR",
+            "PIP_PROXY",
+            "PIP_QUIET",
+        ),
         *("PIP_RETRIES", "PIP_ROOT_USER_ACTION", "PIP_TIMEOUT", "PIP_TRUSTED_HOST", "PIP_UPLOADED_PRIOR_TO"),
     }
 )
