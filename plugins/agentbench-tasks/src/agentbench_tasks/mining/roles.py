@@ -109,9 +109,3 @@ def is_dependency_file(path: str) -> bool:
 def is_version_file(path: str) -> bool:
     """Whether a file usually contains only the version of its project, such as ``_version.py``."""
     return _VERSION_FILE.fullmatch(posixpath.basename(path).lower()) is not None
-
-
-def is_test_module(path: str) -> bool:
-    """Whether pytest collects tests from a file of this name by default."""
-    name = posixpath.basename(path)
-    return name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
