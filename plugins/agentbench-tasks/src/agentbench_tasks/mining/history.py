@@ -49,8 +49,9 @@ _BRANCH = (
 )
 _LONG_LIVED = re.compile(
     r"Merged? (?:remote-tracking |remote )?(?:from |branch |tag )?"
-    rf"['\"`]?(?:[\w-]{{1,99}}/)?(?P<branch>{_BRANCH})['\"`]?"
-    r"(?: branch)?(?:,? (?:of|into|to) \S{1,200}){0,2}[ .]{0,9}(?:\(#\d{1,9}\))?[ .]{0,9}"
+    rf"['\"`]?(?:[\w-]{{1,99}}/)?(?P<branch>{_BRANCH})['\"`]?(?: branch)?(?:,? of \S{{1,200}})?"
+    r"(?: (?:in)?to \S.*|[ .]{0,9}(?:\(#\d{1,9}\))?[ .]{0,9})",
+    re.IGNORECASE,
 )
 
 
@@ -268,9 +269,3 @@ def _seconds(text: str) -> int:
 def _date(text: str) -> str:
     seconds = min(max(_seconds(text), 0), _END_OF_TIME)
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def read_commit(git: Git, commit: str, *, deadline: Deadline) -> Commit:
-    """One commit, with its difference from its first parent."""
-    (found,) = _commits(git, [commit], deadline)
-    return found
