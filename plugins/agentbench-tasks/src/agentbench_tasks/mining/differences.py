@@ -60,13 +60,10 @@ def read_differences(git: Git, commits: Sequence[Commit], deadline: Deadline) ->
             assert process.stdout is not None
             lines = _Lines(process.stdout)
             for commit in commits:
-                if lines.current != f"commit {commit.id}\n".encode():
-                    break
+                if lines.current and lines.current != f"commit {commit.id}\n".encode():
+                    raise SandboxError(f"git log prints {lines.current[:100]!r} instead of commit {commit.id}")
                 lines.advance()
                 yield _difference(commit, lines)
-            else:
-                return
-    raise SandboxError("git log did not print the differences of all commits")  # unless its exit code has the reason
 
 
 class _Lines:

@@ -18,13 +18,18 @@ from agentbench_tasks.mining.messages import rejected_by_message
 from agentbench_tasks.mining.roles import is_dependency_file, is_program, is_version_file, role
 from agentbench_tasks.mining.values import Code, Commit, FileChange, Rejection
 
+_BALANCED = 100  # commits
 _MOVED = 90  # percent; renamed files that are at least this similar were only moved
 _VERSION_LINE = re.compile(
-    r"[+-]\s*(?:(?:__)?(?:version|version_info|version_tuple|VERSION|VERSION_INFO|release|__date__)(?:__)?"
-    r"\s*(?::[^=]{0,40})?=.*|[\"']?version[\"']?\s*[:=]\s*[\"'].*|[#\"'].*|)"
+    r"\s*(?:[\"']?_{0,2}(?:version|version_info|version_tuple|release|date)_{0,2}[\"']?\s*(?::[^=]{0,40}=|[:=])"
+    r"\s*[\"'(\[\d].*)",
+    re.IGNORECASE,
 )
+_EMPTY_LINE = re.compile(r"\s*(?:#.*)?")
+# A method or a function at the beginning of a line: indented functions can be examples in docstrings.
 _TEST_LINE = re.compile(
-    r"\s*(?:(?:async\s+)?def\s+test_\w*\s*\(|class\s+\w+\s*\(.*\bTestCase\b|#\[(?:\w+::)*test\]|#\[cfg\(test\)\])"
+    r"(?:async\s+)?def\s+test_\w*\s*\(|\s+(?:async\s+)?def\s+test_\w*\s*\(\s*self\b|class\s+\w+\s*\(.*\bTestCase\b"
+    r"|\s*#\[(?:\w+::)*test\]|\s*#\[cfg\(test\)\]"
 )
 _LFS = "version https://git-lfs.github.com/spec/"
 
@@ -169,8 +174,8 @@ def _too_large(commit: Commit, settings: FunnelSettings) -> Rejection | None:
 
 
 def _unsupported(commit: Commit) -> Rejection | None:
-    sources, tests = _sources(commit), _tests(commit)
-    if special := [file for file in (*sources, *tests) if file.status == "other"]:
+    sources = _sources(commit)
+    if special := [file for file in commit.files if file.status == "other"]:  # no patch can contain them
         reason = f"A link, a submodule or an unusual kind of file changes: {_names(special)}."
         return Rejection(code=Code.UNSUPPORTED_FILE, reason=reason)
     if binary := [file for file in sources if file.binary]:
@@ -209,12 +214,11 @@ def _is_pointer(lines: FileDifference) -> bool:
     return bool(changed) and all(re.fullmatch(r"oid sha256:[0-9a-f]{64}|size \d{1,20}", line) for line in changed)
 
 
-def _is_version(file: FileChange, lines: FileDifference) -> bool:
-    if is_version_file(file.path) and file.status == "modified":
-        return all(
-            _VERSION_LINE.fullmatch(line) or not re.search(r"\b(?:def|if|class)\b", line) for line in lines.lines
-        )
-    return bool(lines.lines) and all(_VERSION_LINE.fullmatch(line) for line in lines.lines)
+def _is_version(file: FileChange, difference: FileDifference) -> bool:
+    if is_version_file(file.path):
+        return True
+    lines = [line[1:] for line in difference.lines if not _EMPTY_LINE.fullmatch(line[1:])]
+    return bool(lines) and all(_VERSION_LINE.fullmatch(line) for line in lines)
 
 
 def _contains_tests(lines: FileDifference) -> bool:
@@ -235,12 +239,17 @@ def _duplicates(commits: Sequence[Commit], differences: Mapping[str, Difference]
 
 
 def _balanced(commits: Sequence[Commit]) -> Iterator[Commit]:
-    """Deal the commits of each group in turn, so that all parts of a program are among the first commits."""
-    groups = defaultdict[str, list[Commit]](list)
-    for commit, group in zip(commits, _groups(commits), strict=True):
-        groups[group].append(commit)
-    rounds = itertools.zip_longest(*groups.values())
-    return (commit for one in rounds for commit in one if commit is not None)
+    """Deal the commits of each group in turn, so that all parts of a program are among the first commits.
+
+    This is done within each hundred of commits, because old commits of rarely changed parts should not come first.
+    """
+    for start in range(0, len(commits), _BALANCED):
+        part = commits[start : start + _BALANCED]
+        groups = defaultdict[str, list[Commit]](list)
+        for commit, group in zip(part, _groups(part), strict=True):
+            groups[group].append(commit)
+        rounds = itertools.zip_longest(*groups.values())
+        yield from (commit for one in rounds for commit in one if commit is not None)
 
 
 def _groups(commits: Sequence[Commit]) -> list[str]:
