@@ -17,6 +17,7 @@ def test_the_commands() -> None:
     plugin.agentbench_register_commands(lambda name, target, *, summary: registered.append((name, target)))
     assert registered == [
         ("tasks new", "agentbench_tasks.command:new_task"),
+        ("tasks strengthen", "agentbench_tasks.strengthen.command:strengthen_task"),
         ("validate-tasks", "agentbench_tasks.command:validate_tasks"),
     ]
 

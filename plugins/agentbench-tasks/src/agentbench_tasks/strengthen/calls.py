@@ -72,12 +72,15 @@ def find_calls(text: str, file: str, tests: Collection[str]) -> tuple[Sequence[C
     """
     try:
         module = Module(parse(text))
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError):
         return (), (Skipped(where=file, reason="it is not valid Python"),)
     finder = _Finder(module, file)
     for name, function, above in module.tests():
         if name in tests:
-            finder.search(name, function, above)
+            try:
+                finder.search(name, function, above)
+            except RecursionError:
+                finder.skipped.append(Skipped(where=f"{file}:{function.lineno} {name}", reason="nested too deeply"))
     return list(finder.calls.values()), list(dict.fromkeys(finder.skipped))
 
 
@@ -231,8 +234,9 @@ class _Finder:
             if name in known and known[name] is None:
                 if name in ("self", "cls"):
                     raise _UnknownError("it uses attributes of the test's class")
-                why = "a fixture" if name in self._fixtures else "changed before the comparison"
-                raise _UnknownError(f"{name} is {why}")
+                fixture = f"{name} is a fixture, or a parameter that is computed"
+                other = f"{name} is changed, or not assigned by a simple statement"
+                raise _UnknownError(fixture if name in self._fixtures else other)
         free = _free(expression)
         values = {name: value for name, value in known.items() if value is not None and name in free}
         result: ast.expr = _Substituted(values).visit(copy.deepcopy(expression))

@@ -95,7 +95,7 @@ def strengthen_task(
         examined = examine(task, variant, _Progress(), Path(directory), times=times, limit=limit, seed=seed)
         if not as_json:
             _print(task, examined)
-        if accept is None and not as_json and examined.proposals and sys.stdin.isatty() and sys.stdout.isatty():
+        if accept is None and not as_json and examined.proposals and is_terminal():
             wanted = _asked(examined.proposals)
         chosen = _chosen(examined.proposals, wanted)
         result = _add(task, variant, examined, chosen, Path(directory) / "accepted", times) if chosen else None
@@ -131,6 +131,11 @@ class _Progress(Watcher):
     def note(self, message: str) -> None:
         """Print one line."""
         say(f"note: {message}", err=True)
+
+
+def is_terminal() -> bool:
+    """Whether a person can be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _numbers(accept: str | None) -> frozenset[int] | None:

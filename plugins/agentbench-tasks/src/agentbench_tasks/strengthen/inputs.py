@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import re
 import string
@@ -128,7 +129,8 @@ def _integers(value: int, rng: random.Random) -> Iterator[int]:
 
 
 def _floats(value: float, rng: random.Random) -> Iterator[float]:
-    yield from (value + 1, value * 3, round(value / 2, 6), value + 0.25, -value, 0.0, round(value * 1.7, 4))
+    some = (value + 1, value * 3, round(value / 2, 6), value + 0.25, -value, 0.0, round(value * 1.7, 4))
+    yield from filter(math.isfinite, some)
     size = min(max(abs(value), 1.0), 1e12)
     while True:
         number = round(rng.uniform(0, 4 * size), rng.randrange(0, 5))

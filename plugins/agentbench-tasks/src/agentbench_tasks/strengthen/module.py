@@ -13,7 +13,7 @@ _TRIES = 10
 
 
 def parse(text: str) -> ast.Module:
-    """Parse Python. Raises SyntaxError, ValueError or RecursionError if that is not possible."""
+    """Parse Python. Raises SyntaxError or ValueError if that is not possible."""
     for _ in range(_TRIES):
         try:
             with warnings.catch_warnings():
@@ -21,6 +21,8 @@ def parse(text: str) -> ast.Module:
                 return ast.parse(text)
         except SystemError:  # CPython 3.11 with several threads, https://github.com/python/cpython/issues/106905
             continue
+        except (MemoryError, RecursionError):
+            raise ValueError("nested too deeply") from None
     raise ValueError("cannot parse Python while other threads are parsing")
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import attrs
 
-from agentbench_core import CalibrationContext, Command, Tree
+from agentbench_core import CalibrationContext, CalibrationError, Command, Tree
 from agentbench_tasks.strengthen.calls import Call
 from agentbench_tasks.strengthen.command_line import with_other_files
 from agentbench_tasks.strengthen.inputs import Inputs
@@ -69,18 +69,22 @@ class Probe:
 def observe(context: CalibrationContext, probes: Sequence[Probe], *, times: int, seed: int) -> Sequence[Probe]:
     """Run each call ``times`` times without and with the reference solution, in different orders.
 
+    Calls that return no value in the first run, with the reference solution, do not run again.
+
     Raises:
-        CalibrationError: the task has no reference solution.
+        CalibrationError: the task has no reference solution, or no call could be run.
         ReferenceRefusedError: the reference solution cannot be applied.
         SandboxError: the sandbox failed.
     """
     files = _probe_files(context, probes)
-    fixed = [_run(context, probes, files, turn, seed, solved=True) for turn in range(times)]
-    unfixed = [_run(context, probes, files, turn, seed, solved=False) for turn in range(times)]
+    fixed = [_run(context, files, range(len(probes)), 0, seed, solved=True)]
+    returned = [number for number, observed in sorted(fixed[0].items()) if observed.kind == "value"]
+    fixed += [_run(context, files, returned, turn, seed, solved=True) for turn in range(1, times if returned else 1)]
+    unfixed = [_run(context, files, returned, turn, seed, solved=False) for turn in range(times if returned else 0)]
     return [
         attrs.evolve(
             probe,
-            fixed=tuple(run.get(number, MISSING) for run in fixed),
+            fixed=tuple(run.get(number, MISSING) for run in (fixed if number in returned else fixed[:1])),
             unfixed=tuple(run.get(number, MISSING) for run in unfixed),
         )
         for number, probe in enumerate(probes)
@@ -119,15 +123,15 @@ def test_agentbench_observe():
 
 def _run(
     context: CalibrationContext,
-    probes: Sequence[Probe],
     files: Mapping[str, str],
+    numbers: Sequence[int],
     turn: int,
     seed: int,
     *,
     solved: bool,
 ) -> Mapping[int, Observed]:
-    """Run all calls once: in their order, in the opposite order, and then in random orders."""
-    order = list(range(len(probes)))
+    """Run calls once: in their order, in the opposite order, and then in random orders."""
+    order = list(numbers)
     if turn == 1:
         order.reverse()
     elif turn > 1:
@@ -156,7 +160,10 @@ def _run(
         files=[_RESULTS],
         at_most=_MAX_BYTES,
     )
-    return _read(result.files.get(_RESULTS, b""), len(probes))
+    found = _read(result.files.get(_RESULTS, b""), frozenset(numbers))
+    if solved and not found:
+        raise CalibrationError(f"the calls could not be run with the reference solution: {result.last_lines(5)}")
+    return found
 
 
 def _parents(path: str) -> Sequence[str]:
@@ -164,14 +171,14 @@ def _parents(path: str) -> Sequence[str]:
     return ["/".join(parts[:end]) for end in range(1, len(parts))]
 
 
-def _read(data: bytes, count: int) -> Mapping[int, Observed]:
+def _read(data: bytes, numbers: frozenset[int]) -> Mapping[int, Observed]:
     """The results of a run. The program may have written anything: what is not valid, or not unique, is left out."""
     found: dict[int, Observed] = {}
     for line in data.splitlines():
         try:
             entry = json.loads(line)
             number, kind = entry["id"], next(iter(_KINDS & entry.keys()))
-            if type(number) is not int or not 0 <= number < count or len(entry) != 2:
+            if type(number) is not int or number not in numbers or len(entry) != 2:
                 continue
             observed = _observed(kind, entry[kind])
         except (ValueError, KeyError, TypeError, StopIteration, AttributeError, RecursionError):

@@ -11,12 +11,14 @@ from typing import Any
 import attrs
 
 from agentbench_tasks.strengthen.calls import Call, Skipped
-from agentbench_tasks.strengthen.observing import Observed, Probe
+from agentbench_tasks.strengthen.observing import MISSING, Observed, Probe
 from agentbench_tasks.strengthen.values import canonical, leaves, source_of
 
 _MAX_VALUE = 400  # characters of one value
 _MAX_TOGETHER = 6
 """Maximum number of calls in one assertion."""
+_ENOUGH = 160
+"""Number of characters of values from which on no more calls are added to an assertion."""
 _UNCHANGED = "its values are the same in the unfixed program"
 _MIN_TO_SPLIT = 4
 """Number of calls from which on they are distributed to two test functions."""
@@ -97,6 +99,7 @@ def _usable(probes: Sequence[Probe]) -> tuple[Sequence[Probe], str]:
             usable.setdefault(probe.fixed[0].key, probe)
     chosen = list(usable.values())
     if not chosen:
+        problems[str(MISSING.value)] = 0  # a consequence of other problems, if there are others
         return (), problems.most_common(1)[0][0]
     if not _same_difference(chosen):
         return chosen, ""
@@ -143,7 +146,14 @@ def _is_number(value: Any) -> bool:
 def _grouped(probes: Sequence[Probe]) -> list[Sequence[Probe]]:
     """One or two groups. Both contain small and large variations."""
     if len(probes) < _MIN_TO_SPLIT:
-        return [probes]
+        return [_first_of(probes)]
     pairs = [probes[start : start + 2] for start in range(0, len(probes), 2)]
     halves = ([probe for pair in pairs[start::2] for probe in pair] for start in (0, 1))
-    return [half[:_MAX_TOGETHER] for half in halves]
+    return [_first_of(half) for half in halves]
+
+
+def _first_of(probes: Sequence[Probe]) -> Sequence[Probe]:
+    """As many calls as an assertion needs."""
+    chars = itertools.accumulate(len(source_of(probe.fixed[0].value)) for probe in probes)
+    needed = 1 + sum(total < _ENOUGH for total in chars)
+    return probes[: min(needed, _MAX_TOGETHER)]

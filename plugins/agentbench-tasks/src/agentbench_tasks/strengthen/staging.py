@@ -14,12 +14,13 @@ from agentbench_core import InputError
 from agentbench_core.harness import TASK_FILE, Task, hidden_paths, parse_yaml, read_task, replace_text
 from agentbench_tasks.expected_tests import with_lists, with_passing_command
 from agentbench_tasks.strengthen.command_line import with_file
+from agentbench_tasks.strengthen.finding import MARK
 from agentbench_tasks.strengthen.module import Module, parse
 from agentbench_tasks.strengthen.proposals import Proposal
 
 _HEADER = """\
 # agentbench-canary: {canary}
-# Written by `agentbench tasks strengthen`: other inputs for the calls in {beside}, with values of the reference
+{mark} other inputs for the calls in {beside}, with values of the reference
 # solution. The author confirmed that the description or the documentation specifies them.
 """
 
@@ -47,7 +48,7 @@ def additions(task: Task, accepted: Sequence[Proposal]) -> Sequence[Addition]:
         new = posixpath.join(posixpath.dirname(path), posixpath.basename(name))
         module = Module(parse(file.data.decode("utf-8", "replace")))
         prelude = module.needed({name for proposal in mine for name in proposal.call.names})
-        header = _HEADER.format(canary=uuid.uuid4(), beside=posixpath.basename(path))
+        header = _HEADER.format(mark=MARK, canary=uuid.uuid4(), beside=posixpath.basename(path))
         text = "\n\n".join([f"{header}{prelude}\n", *(proposal.code for proposal in mine)])
         tests = tuple(f"{new}::{proposal.name}" for proposal in mine)
         made.append(Addition(path=name, text=text, tests=tests, file=new, beside=path))
