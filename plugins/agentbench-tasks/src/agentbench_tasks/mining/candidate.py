@@ -28,7 +28,7 @@ from agentbench_tasks.mining.environments import Chosen, Environments
 from agentbench_tasks.mining.ledger import Entry
 from agentbench_tasks.mining.new_names import new_names
 from agentbench_tasks.mining.pins import classify
-from agentbench_tasks.mining.splitting import Split, split
+from agentbench_tasks.mining.splitting import PROTECTED, Split, split
 from agentbench_tasks.mining.task_files import TaskText, install_task, remove_staged, rewrite_task, write_task
 from agentbench_tasks.mining.trials import Outcomes, Trials, test_command
 from agentbench_tasks.mining.values import Code, Commit, Description, RejectedError
@@ -234,7 +234,7 @@ class Candidate:
             setup=chosen.commands,
             failing_command=command,
             passing_command=command,
-            protected_globs=parts.protected_globs,
+            protected_globs=PROTECTED,
             provenance={"recipe": chosen.source},
         )
 

@@ -269,3 +269,9 @@ def _seconds(text: str) -> int:
 def _date(text: str) -> str:
     seconds = min(max(_seconds(text), 0), _END_OF_TIME)
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def read_commit(git: Git, commit: str, *, deadline: Deadline) -> Commit:
+    """One commit, with its difference from its first parent."""
+    (found,) = _commits(git, [commit], deadline)
+    return found

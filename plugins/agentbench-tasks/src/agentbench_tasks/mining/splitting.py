@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +13,14 @@ import attrs
 from agentbench_core import Deadline, path_matcher
 from agentbench_core.harness import DEFAULT_PROTECTED, Git
 from agentbench_tasks.mining.commit_tree import LARGEST
-from agentbench_tasks.mining.roles import is_test_module, role
+from agentbench_tasks.mining.roles import role
 from agentbench_tasks.mining.values import Code, Commit, RejectedError
 
 _REGULAR = ("100644", "100755")
 _NONE = "000000"
 _MOST_HIDDEN = 200
-_TESTS_ANYWHERE = ("**/tests/**", "**/test/**", "**/test_*.py", "**/*_test.py")
+PROTECTED = (*DEFAULT_PROTECTED, "**/tests/**", "**/test/**", "**/test_*.py", "**/*_test.py")
+"""Globs of files that agents cannot change: the default ones, and tests anywhere. Hidden files always are."""
 _TEST = re.compile(rb"^(?:\s*(?:async\s+)?def\s+test|class\s+Test)", re.MULTILINE)
 _HUNK = re.compile(r"^(@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@)(.*)$", re.MULTILINE)
 
@@ -43,17 +45,6 @@ class Split:
     def test_modules(self) -> Sequence[str]:
         """The hidden files from which pytest collects tests."""
         return [path for path, file in self.hidden.items() if is_test_module(path) or _has_tests(path, file.data)]
-
-    @property
-    def protected_globs(self) -> Sequence[str]:
-        """Files that agents cannot change: tests anywhere, and each hidden file."""
-        return protected_globs(self.hidden)
-
-
-def protected_globs(hidden: Mapping[str, object]) -> Sequence[str]:
-    """The default globs, tests in any directory, and each hidden file."""
-    named = [f"/{_escaped(path)}" for path in hidden]
-    return list(dict.fromkeys([*DEFAULT_PROTECTED, *_TESTS_ANYWHERE, *named]))
 
 
 @attrs.frozen
@@ -81,7 +72,7 @@ def split(git: Git, commit: Commit, deadline: Deadline, *, hidden_paths: Sequenc
     tests = [entry for entry in entries if is_hidden(entry.path) and entry.new_mode != _NONE]
     if len(tests) > _MOST_HIDDEN:
         raise RejectedError(Code.TOO_LARGE, f"{len(tests)} test files changed; the maximum is {_MOST_HIDDEN}")
-    is_protected = path_matcher(protected_globs({entry.path: None for entry in tests}))
+    is_protected = path_matcher(PROTECTED)
     others = [entry for entry in entries if not is_hidden(entry.path) and not is_protected(entry.path)]
     binary = _binary(git, commit, deadline)
     others = [entry for entry in others if entry.path not in binary or role(entry.path) == "source"]
@@ -157,6 +148,12 @@ def _patch(git: Git, commit: Commit, paths: Sequence[str], deadline: Deadline) -
         raise RejectedError(Code.UNSUPPORTED_FILE, "the fix changes files that are not UTF-8 text") from None
 
 
+def is_test_module(path: str) -> bool:
+    """Whether pytest collects tests from a file of this name by default."""
+    name = posixpath.basename(path)
+    return name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
+
+
 def _has_tests(path: str, data: bytes) -> bool:
     return path.endswith(".py") and not path.endswith("conftest.py") and _TEST.search(data) is not None
 
@@ -172,8 +169,3 @@ def marked(path: str, data: bytes) -> bytes:
         return data
     end = b"" if not data or data.endswith(b"\n") else b"\n"
     return data + end + f"# agentbench-canary: {uuid.uuid4()}\n".encode()
-
-
-def _escaped(path: str) -> str:
-    """A path as a glob that matches only this path."""
-    return re.sub(r"([\\*?\[\]!])", r"\\\1", path)

@@ -10,8 +10,7 @@ import attrs
 
 from agentbench_core import Command, CommandContext, CommandResult, Tree
 from agentbench_core.harness import JUNIT_FILE, Prepared, Session, Task, junit_outcomes, with_junit
-from agentbench_tasks.mining.roles import is_test_module
-from agentbench_tasks.mining.splitting import Split
+from agentbench_tasks.mining.splitting import Split, is_test_module
 from agentbench_tasks.mining.values import Code, RejectedError
 
 _FAILED = ("failed", "error", None)  # None: the test could not be collected
