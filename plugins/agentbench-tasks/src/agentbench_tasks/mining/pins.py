@@ -138,7 +138,7 @@ _FAILURES: tuple[tuple[Code, str, Callable[[re.Match[str]], str]], ...] = (
     ),
     (
         Code.ENVIRONMENT_FAILED,
-        r"Failed (?:building wheel|to build installable wheels|to build)(?: for| '?)? ?(?:some .*: )?'?([\w.-]+)",
+        r"Failed (?:building wheel for|to build) '?(?!installable )([\w.-]+)",
         lambda found: f"building {found[1]} failed",
     ),
 )

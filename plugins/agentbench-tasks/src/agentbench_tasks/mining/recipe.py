@@ -155,30 +155,23 @@ def _texts(listed: Iterable[Requirement]) -> list[str]:
 def _resolve(
     project: Project, plan: _Plan, build: Sequence[Requirement], date: str, variables: Mapping[str, str]
 ) -> str:
-    extras = f"[{','.join(plan.extras)}]" if plan.extras else ""
     wanted = {
         "date": date,
         "requirements": _texts((*plan.requirements, *build)),
         "constraints": _texts(plan.constraints),
-        "project": f".{extras}" if project.installable else "",
+        "project": {"extras": list(plan.extras), "variables": dict(variables)} if project.installable else None,
     }
-    # Without the name of a project, the variable would also apply to dependencies that are built from source.
-    if any(name.startswith("SETUPTOOLS_SCM_PRETEND_VERSION_FOR_") for name in variables):
-        variables = {name: value for name, value in variables.items() if name != "SETUPTOOLS_SCM_PRETEND_VERSION"}
-    return _command(variables, "python", "-c", _script(), json.dumps(wanted))
+    return shlex.join(["python", "-c", _script(), json.dumps(wanted)])
 
 
 def _install(project: Project, variables: Mapping[str, str]) -> tuple[str, ...]:
     """The commands that install the project itself, without dependencies, isolation or network."""
     if not project.installable:
         return ()
-    options = ("--no-index", "--no-deps", "--no-build-isolation")
-    return (_command(variables, "python", "-m", "pip", "install", *options, "-e", "."),)
-
-
-def _command(variables: Mapping[str, str], *arguments: str) -> str:
     assignments = [f"{name}={value}" for name, value in variables.items()]
-    return shlex.join([*(["env", *assignments] if assignments else []), *arguments])
+    prefix = ["env", *assignments] if assignments else []
+    options = ("--no-index", "--no-deps", "--no-build-isolation")
+    return (shlex.join([*prefix, "python", "-m", "pip", "install", *options, "-e", "."]),)
 
 
 @functools.cache

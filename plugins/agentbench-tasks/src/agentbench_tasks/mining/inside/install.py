@@ -1,7 +1,8 @@
 """Installs packages as of a date, with the Python that runs this file, which is that of the environment.
 
-The argument is a JSON object: ``date`` (ISO 8601), ``requirements`` and ``constraints`` (lists of requirements) and
-``project`` (``.`` with extras, to include the project in the current directory with its dependencies, or ``""``).
+The argument is a JSON object: ``date`` (ISO 8601), ``requirements`` and ``constraints`` (lists of requirements), and
+``project``, which is null or an object: ``extras`` of the project in the current directory, and environment
+``variables`` for its build. The dependencies of the project are installed, but not the project itself.
 
 The pip of the environment may be too old for ``--uploaded-prior-to``, so another one is downloaded for this command.
 Local directories and ``file:`` indexes contain no upload times, and pip would install their newest packages: they are
@@ -62,35 +63,73 @@ def remote(url: str) -> bool:
     return url.lower().startswith(("http://", "https://"))
 
 
-def install(wanted: dict[str, Any], environment: dict[str, str], directory: Path) -> int:
-    """Install what is wanted, and return the exit code of pip."""
+class Installer:
+    """Runs pip with the settings in ``environment``; temporary files are in ``directory``."""
 
-    def run(*command: str) -> int:
-        return subprocess.run([sys.executable, *command], check=False, env=environment).returncode
+    def __init__(self, environment: dict[str, str], directory: Path) -> None:
+        self.environment = environment
+        self.directory = directory
+        self.tool = directory / "tool"  # the newer pip
 
-    def write(name: str, lines: list[str]) -> str:
-        path = directory / name
+    def install(self, wanted: dict[str, Any]) -> None:
+        """Install what is wanted. Ends the program if that fails."""
+        download = ("install", "--quiet", "--no-deps", "--only-binary", ":all:", "--target", str(self.tool), PIP)
+        if self.run("-m", "pip", *download):
+            sys.exit(f"error: the package index has no {PIP}, which selects packages by date")
+        date = ("--quiet", "--uploaded-prior-to", wanted["date"])
+        lines = list(wanted["requirements"])
+        if wanted["project"]:
+            lines += self.dependencies(date, **wanted["project"])
+        files = ["-r", self.write("requirements.txt", lines)]
+        if wanted["constraints"]:
+            files += ["-c", self.write("constraints.txt", wanted["constraints"])]
+        # Packages that the image already has may be younger than the date; only --force-reinstall replaces them.
+        self.check(str(self.tool / "pip"), "install", *date, "--no-warn-script-location", "--force-reinstall", *files)
+
+    def dependencies(self, date: tuple[str, ...], extras: list[str], variables: dict[str, str]) -> list[str]:
+        """The dependencies of the project, according to its build backend.
+
+        Only this command gets ``variables``: they would also apply to dependencies that are built from source.
+        """
+        report = self.directory / "report.json"
+        options = ("--dry-run", "--no-deps", "--ignore-installed", "--report", str(report), "-e", ".")
+        self.check(str(self.tool / "pip"), "install", *date, *options, **variables)
+        (project,) = json.loads(report.read_text(encoding="utf-8"))["install"]
+        sys.path.insert(0, str(self.tool))
+        from pip._vendor.packaging.requirements import Requirement  # the environment may not have packaging
+        from pip._vendor.packaging.utils import canonicalize_name
+
+        found = []
+        for line in project["metadata"].get("requires_dist", []):
+            required = Requirement(line)
+            marker, required.marker = required.marker, None
+            own = canonicalize_name(required.name) == canonicalize_name(project["metadata"]["name"])
+            if not own and (marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras))):
+                found.append(str(required))
+        return found
+
+    def check(self, *command: str, **variables: str) -> None:
+        """Run Python, and end the program if that fails."""
+        if code := self.run(*command, **variables):
+            sys.exit(code)
+
+    def run(self, *command: str, **variables: str) -> int:
+        """Run Python, and return its exit code."""
+        return subprocess.run([sys.executable, *command], check=False, env={**self.environment, **variables}).returncode
+
+    def write(self, name: str, lines: list[str]) -> str:
+        """Write a file and return its path."""
+        path = self.directory / name
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         return str(path)
 
-    tool = directory / "tool"
-    if run("-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--target", str(tool), PIP):
-        print(f"error: the package index has no {PIP}, which selects packages by date", file=sys.stderr)
-        return 1
-    arguments = ["--uploaded-prior-to", wanted["date"], "-r", write("requirements.txt", wanted["requirements"])]
-    if wanted["constraints"]:
-        arguments += ["-c", write("constraints.txt", wanted["constraints"])]
-    if wanted["project"]:
-        arguments += ["-e", wanted["project"]]
-    # Packages that the image already has may be younger than the date; only --force-reinstall replaces them.
-    return run(str(tool / "pip"), "install", "--quiet", "--no-warn-script-location", "--force-reinstall", *arguments)
 
-
-def main() -> int:
+def main() -> None:
     """Run as a program."""
+    environment = variables(settings())
     with tempfile.TemporaryDirectory() as directory:
-        return install(json.loads(sys.argv[1]), variables(settings()), Path(directory))
+        Installer(environment, Path(directory)).install(json.loads(sys.argv[1]))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
