@@ -16,7 +16,8 @@ def test_the_commands() -> None:
     registered: list[Any] = []
     plugin.agentbench_register_commands(lambda name, target, *, summary: registered.append((name, target)))
     assert registered == [
-        ("tasks new", "agentbench_tasks.command:new_task"),
+        ("tasks mine", "agentbench_tasks.mining.command:mine_tasks"),
+        ("tasks new", "agentbench_tasks.new_command:new_task"),
         ("tasks strengthen", "agentbench_tasks.strengthen.command:strengthen_task"),
         ("validate-tasks", "agentbench_tasks.command:validate_tasks"),
     ]
