@@ -116,5 +116,8 @@ from .workspace.history import (
     History as History,
     fetch_history as fetch_history,
 )
-from .workspace.repos import directory_commit as directory_commit
+from .workspace.repos import (
+    directory_commit as directory_commit,
+    plain_directory as plain_directory,
+)
 from .workspace.tag_version import version_from_tags as version_from_tags

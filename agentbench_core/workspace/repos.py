@@ -57,6 +57,15 @@ def checkout(repo: Repo, *, beside: Path, into: Path, deadline: Deadline, cache:
             raise
 
 
+def plain_directory(repo: Repo, beside: Path) -> Path | None:
+    """The plain directory that is the source of a task; ``None`` for repositories, bundles and remote URLs.
+
+    Raises InputError if ``repo.url`` is a path that does not exist, or has an unsupported scheme.
+    """
+    source = _locate(repo.url, beside)
+    return source.path if source.plain else None
+
+
 def directory_commit(directory: Path) -> str:
     """SHA of the commit created from a plain directory; ``repo.commit`` must be equal to it.
 
@@ -116,7 +125,7 @@ def _fetched(source: Source, commit: str, cache: Path | None, nearby: Path, dead
                 raise InputError(
                     f"the content of {source.path} has changed: task.yaml pins commit {commit}, "
                     f"but the directory is now {result}",
-                    remedy="Restore the directory, or update repo.commit if the change is intended.",
+                    remedy="Run `agentbench tasks pin TASK_DIR` if the change is intended, or restore the directory.",
                 )
             yield git
         return

@@ -110,8 +110,8 @@ def test_tasks_new_makes_a_task_that_is_fair(agentbench: Any, records: Any) -> N
     assert "not a valid task id" in agentbench("tasks", "new", "../evil", "--suite", "own").err
 
 
-def test_a_task_that_has_changed_says_what_to_write(agentbench: Any) -> None:
-    """The error has both commits, and the task works once the new one is written down."""
+def test_a_task_that_has_changed_is_pinned_again(agentbench: Any) -> None:
+    """The error has both commits and the command that writes the new one, and the task then works."""
     agentbench("tasks", "new", "t", "--suite", "own")
     with Path("tasks/own/t/repo/clamp.py").open("a") as file:
         file.write("# changed\n")
@@ -121,7 +121,9 @@ def test_a_task_that_has_changed_says_what_to_write(agentbench: Any) -> None:
     (old,) = re.findall(r'commit: "(\w+)"', spec.read_text())
     (new,) = set(re.findall(r"\b[0-9a-f]{40}\b", refused.err)) - {old}
     assert new in refused.out
-    spec.write_text(spec.read_text().replace(old, new))
+    assert "agentbench tasks pin TASK_DIR" in refused.err
+    assert agentbench("tasks", "pin", "tasks/own/t").out == f"t: pinned {new[:12]} (was {old[:12]})\n"
+    assert f'commit: "{new}"' in spec.read_text()
     assert "1 of 1 scored attempts passed" in agentbench("run", "--suite", "own", "--agent", "scripted").out
 
 

@@ -18,6 +18,7 @@ def test_the_commands() -> None:
     assert registered == [
         ("tasks mine", "agentbench_tasks.mining.command:mine_tasks"),
         ("tasks new", "agentbench_tasks.new_command:new_task"),
+        ("tasks pin", "agentbench_tasks.pin:pin_tasks"),
         ("tasks strengthen", "agentbench_tasks.strengthen.command:strengthen_task"),
         ("validate-tasks", "agentbench_tasks.command:validate_tasks"),
     ]

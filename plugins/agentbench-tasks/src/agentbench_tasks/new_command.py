@@ -60,5 +60,5 @@ def new_task(
     say(f"created {task.directory}")
     say(f"try it: agentbench run-task --task {task.directory} --agent scripted")
     say(f"to write its test names to task.yaml: agentbench validate-tasks --suite {suite} --write")
-    say("after editing repo/, update repo.commit in task.yaml (the next run prints the expected SHA)")
+    say(f"after editing repo/: agentbench tasks pin {task.directory}")
     return 0

@@ -11,20 +11,18 @@ if TYPE_CHECKING:
 
 AGENTBENCH_API = 1
 
+_COMMANDS = (
+    ("tasks mine", "mining.command:mine_tasks", "Create tasks from the fixes in a repository's history."),
+    ("tasks new", "new_command:new_task", "Create a small task, or one from a fix."),
+    ("tasks pin", "pin:pin_tasks", "Write the commit of an edited task into task.yaml."),
+    ("tasks strengthen", "strengthen.command:strengthen_task", "Propose assertions for a task with weak verdicts."),
+    ("validate-tasks", "command:validate_tasks", "Check that tasks are valid."),
+)
+"""Name, target in this package, and summary of each command."""
+
 
 @hookimpl
 def agentbench_register_commands(register: RegisterCommand) -> None:
     """The commands for task authors."""
-    module = "agentbench_tasks.command"
-    register(
-        "tasks mine",
-        "agentbench_tasks.mining.command:mine_tasks",
-        summary="Create tasks from the fixes in a repository's history.",
-    )
-    register("tasks new", "agentbench_tasks.new_command:new_task", summary="Create a small task, or one from a fix.")
-    register(
-        "tasks strengthen",
-        "agentbench_tasks.strengthen.command:strengthen_task",
-        summary="Propose assertions for a task whose verdicts are weak.",
-    )
-    register("validate-tasks", f"{module}:validate_tasks", summary="Check that tasks are valid.")
+    for name, target, summary in _COMMANDS:
+        register(name, f"agentbench_tasks.{target}", summary=summary)
