@@ -52,6 +52,8 @@ def read_differences(git: Git, commits: Sequence[Commit], deadline: Deadline) ->
         SandboxError: the repository is damaged, or git failed.
         DeadlineExceeded: the deadline has passed.
     """
+    if not commits:
+        return  # without ids, git would print the difference of HEAD
     arguments = (*LIMITED, "log", *DIFFERENCES, "--patch", "--unified=0", "--format=commit %H")
     with tempfile.TemporaryFile() as ids:
         ids.writelines(f"{commit.id}\n".encode() for commit in commits)

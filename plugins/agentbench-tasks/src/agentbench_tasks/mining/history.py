@@ -49,7 +49,7 @@ _BRANCH = (
 )
 _LONG_LIVED = re.compile(
     r"Merged? (?:remote-tracking |remote )?(?:from |branch |tag )?"
-    rf"['\"`]?(?:[\w-]{{1,99}}/)?(?P<branch>{_BRANCH})['\"`]?(?: branch)?(?:,? of \S{{1,200}})?"
+    rf"['\"`]?(?:[\w-]{{1,99}}/)??(?P<branch>{_BRANCH})['\"`]?(?: branch)?(?:,? of \S{{1,200}})?"
     r"(?: (?:in)?to \S.*|[ .]{0,9}(?:\(#\d{1,9}\))?[ .]{0,9})",
     re.IGNORECASE,
 )
@@ -200,7 +200,8 @@ _STATUS: Mapping[str, Literal["added", "deleted", "modified", "renamed"]] = {
     "M": "modified",
     "R": "renamed",
 }
-_FILE_MODES = frozenset({b"100644", b"100755", b"100664", b"000000"})
+_ABSENT = b"000000"
+_FILE_MODES = frozenset({b"100644", b"100755", b"100664", _ABSENT})
 
 
 def _files(fields: Iterator[bytes]) -> tuple[tuple[FileChange, ...], bytes | None]:
@@ -217,7 +218,7 @@ def _files(fields: Iterator[bytes]) -> tuple[tuple[FileChange, ...], bytes | Non
             old = next(fields, b"")
             new = next(fields, b"") if letter[:1] in (b"R", b"C") else old
             files_only = {old_mode, mode} <= _FILE_MODES and max(len(old), len(new)) <= _LONGEST_PATH
-            changes.append((letter[:1].decode() if files_only else "", old, new))
+            changes.append((letter[:1].decode() if files_only else "", b"" if old_mode == _ABSENT else old, new))
         else:
             added, removed, path = field.strip(b"\n").split(b"\t", 2)
             if not path:
@@ -231,7 +232,7 @@ def _change(letter: str, old: bytes, new: bytes, added: bytes, removed: bytes) -
     path = new.decode("utf-8", "surrogateescape")
     return FileChange(
         path=path,
-        old_path="" if letter == "A" else path if old == new else old.decode("utf-8", "surrogateescape"),
+        old_path=path if old == new else old.decode("utf-8", "surrogateescape"),
         status=_STATUS.get(letter, "other"),
         added=0 if added == b"-" else int(added),
         removed=0 if removed == b"-" else int(removed),

@@ -82,7 +82,7 @@ def role(path: str) -> Role:
     if name in _OTHER_ANYWHERE or (not directories and name in _OTHER_FILES):
         return "other"
     first, second = (*directories, "", "")[:2]
-    return "other" if first in _OTHER_DIRECTORIES or second in _OTHER_IN_PROJECTS else "source"
+    return "other" if first in _OTHER_DIRECTORIES or (first != "src" and second in _OTHER_IN_PROJECTS) else "source"
 
 
 def _is_test(path: str, directories: list[str]) -> bool:
