@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -54,6 +55,15 @@ def test_words():
     assert version("counting-words") == "1.2.4.dev5"
 """,
 }
+SERVE = """\
+import http.server, os, pathlib
+pathlib.Path("/tmp/index/humanize").mkdir(parents=True)
+os.chdir("/tmp/index")
+pathlib.Path("humanize/index.html").write_text("<a href=humanize-4.6.0.tar.gz>humanize-4.6.0.tar.gz</a>")
+server = http.server.HTTPServer(("127.0.0.1", 8712), http.server.SimpleHTTPRequestHandler)
+if os.fork() == 0:
+    server.serve_forever()
+"""
 
 
 class Quiet:
@@ -106,24 +116,37 @@ def test_an_environment_by_date_and_the_same_one_from_its_pins(provider: DockerP
     """Packages are those of the date; the commands for task.yaml create an equal environment, where the tests pass."""
     date = "2023-06-01T00:00:00Z"
     recipe = recipes(Tree(tree), date=date, version="1.2.4.dev5", pythons=["3.11"])[0]
-    first = provider.prepare(spec_of(*recipe.resolve, *recipe.project), tree, Quiet(), Deadline(300))
+    first = provider.prepare(spec_of(*recipe.resolve, *recipe.project), tree, Quiet(), Deadline(900))
     pinned = pins(first.facts[FACT], "counting-words")
     assert {"humanize==4.6.0", "pytest==7.3.1", "pytest-xdist==3.3.1"} <= set(pinned)
 
     commands = setup_commands(pinned, recipe)
-    second = provider.prepare(spec_of(*commands), tree, Quiet(), Deadline(300))
+    second = provider.prepare(spec_of(*commands), tree, Quiet(), Deadline(900))
     assert second.facts[FACT] == first.facts[FACT]
     for environment in (first, second):
         workspace = tree.with_name(f"work-{environment.digest[-8:]}")
         write_files(workspace, FILES)
-        ended = environment.run_once(Command("python -m pytest -q"), workspace, Deadline(60))
+        ended = environment.run_once(Command("python -m pytest -q"), workspace, Deadline(300))
         assert ended.ok, ended.last_lines()
 
 
 def test_a_requirement_that_is_younger_than_the_commit(provider: DockerProvider, tree: Path) -> None:
     old = recipes(Tree(tree), date="2009-01-01T00:00:00Z", version="1", pythons=["3.11"])[0]
     with pytest.raises(SetupError) as caught:
-        provider.prepare(spec_of(*old.resolve), tree, Quiet(), Deadline(300))
+        provider.prepare(spec_of(*old.resolve), tree, Quiet(), Deadline(900))
     found = classify(caught.value.message)
     assert found.code == Code.ENVIRONMENT_FAILED
     assert found.reason.startswith("no release of ")
+
+
+def test_an_index_whose_files_have_no_upload_times(provider: DockerProvider, tree: Path) -> None:
+    """It fails, although another index has them."""
+    (resolve,) = recipes(Tree(tree), date="2023-06-01T00:00:00Z", version="1", pythons=["3.11"])[0].resolve
+    serve = f"{shlex.join(['python', '-c', SERVE])} > /dev/null 2>&1"
+    with pytest.raises(SetupError) as caught:
+        provider.prepare(
+            spec_of(serve, f"env PIP_EXTRA_INDEX_URL=http://127.0.0.1:8712/ {resolve}"), tree, Quiet(), Deadline(900)
+        )
+    found = classify(caught.value.message)
+    assert found.code == Code.INDEX_WITHOUT_DATES
+    assert "http://127.0.0.1:8712/humanize/" in found.reason

@@ -390,16 +390,31 @@ def test_any_files_give_a_recipe(files: dict[str, str]) -> None:
 
 def test_files_that_are_too_large_or_too_deep() -> None:
     """Nothing takes much time or memory; such files are left out."""
-    doubled = "a = ['x'] * 1\na = ['x']\n" + "".join(f"b{n} = b{n - 1} + b{n - 1}\n" for n in range(1, 60))
+    doubled = "".join(f"b{n} = b{n - 1} + b{n - 1}\n" for n in range(1, 60))
+    groups = "[dependency-groups]\ntest = [{include-group = 'g0'}]\n"
+    groups += "".join(
+        f"g{n} = [{', '.join([f'{{include-group = {chr(39)}g{n + 1}{chr(39)}}}'] * 99)}]\n" for n in range(20)
+    )
+    extras = "test = ['a-b[e0]']\n" + "".join(f"e{n} = ['a-b[e{n + 1}]']\n" for n in range(2000)) + "e2000 = ['y']\n"
     files = {
-        "pyproject.toml": PROJECT + "x = " + "[" * 10_000,
+        "pyproject.toml": PROJECT + groups + "[project.optional-dependencies]\n" + extras,
         "setup.py": "b0 = ['x', 'y']\n" + doubled + "setup(name='a', tests_require=b59)",
         "noxfile.py": "x = " + "(" * 10_000,
         "requirements-test.txt": "x\n" * (1 << 20),
         "tox.ini": "[testenv]\ndeps = {[testenv]deps}\n",
         "uv.lock": '{"a":' * 10_000,
     }
-    assert installed(files) == {"pytest", "setuptools", "wheel"}
+    assert installed(files) == {"editables", "hatchling", "pytest", "y"}
+    assert installed({"pyproject.toml": PROJECT + "x = " + "[" * 10_000}) == {"pytest"}
+
+
+def test_requirements_that_do_not_fit_into_a_command() -> None:
+    many = "\n".join(f"{'x' * 90}{number}" for number in range(2000))
+    files = {f"requirements/{name}.txt": many.replace("x", name[0]) for name in ("test", "ci", "pytest", "unittest")}
+    assert installed(files) == {"pytest"}
+    build = ", ".join(f"'{'x' * 90}{number}'" for number in range(2000))
+    with pytest.raises(RejectedError, match="ENVIRONMENT_FAILED: the build requirements are too long for a command"):
+        made({"pyproject.toml": f"[build-system]\nrequires = [{build}]\n"})
 
 
 # --- pins --------------------------------------------------------------------------------------------------------

@@ -21,10 +21,11 @@ from agentbench_tasks.mining.dependencies.locks import locked
 from agentbench_tasks.mining.dependencies.project import Project, read_project
 from agentbench_tasks.mining.dependencies.pytest_settings import needed_plugins
 from agentbench_tasks.mining.dependencies.sources import Source, sources
-from agentbench_tasks.mining.values import Recipe
+from agentbench_tasks.mining.values import Code, Recipe, RejectedError
 
 _FORMAT = 1
 """Part of every key. Increase it when equal files lead to other commands."""
+_LONGEST = 100_000  # characters of a command; Linux accepts 131,071 bytes
 _UNTAGGED = "0.1.dev0"
 """The version that a project without tags gets if a program computes its version from tags."""
 _PRETEND: Mapping[str, str] = {
@@ -59,7 +60,8 @@ def recipes(tree: SourceTree, *, date: str, version: str, pythons: Sequence[str]
         pythons: the available Python versions, such as ``["3.11"]``.
 
     Raises:
-        RejectedError: ``PYTHON_NOT_AVAILABLE``: the project allows none of ``pythons``.
+        RejectedError: ``PYTHON_NOT_AVAILABLE``: the project allows none of ``pythons``; ``ENVIRONMENT_FAILED``: its
+            requirements do not fit into a command.
     """
     datetime.datetime.fromisoformat(date)  # raises ValueError
     project = read_project(tree)
@@ -68,15 +70,20 @@ def recipes(tree: SourceTree, *, date: str, version: str, pythons: Sequence[str]
     build = project.build if project.installable else ()
     found: dict[str, Recipe] = {}
     for plan in _plans(tree, project):
+        resolve = _resolve(project, plan, build, date, variables)
+        if len(resolve) > _LONGEST:
+            continue
         recipe = Recipe(
             key=_key(project, python.version, plan, build),
             python=python.version,
-            resolve=(_resolve(project, plan, build, date, variables),),
+            resolve=(resolve,),
             project=_install(project, variables),
             source=_describe(project, plan, date, python.note),
             variables=variables,
         )
         found.setdefault(recipe.key, recipe)
+    if not found:
+        raise RejectedError(Code.ENVIRONMENT_FAILED, "the build requirements are too long for a command")
     return tuple(found.values())
 
 
@@ -120,6 +127,8 @@ def _merged(listed: Iterable[Requirement]) -> tuple[Requirement, ...]:
         name = canonicalize_name(each.name)
         if name != "pip" and (name, "") not in found:
             found.setdefault((name, str(each.marker or "")), each)
+    if not found:
+        raise RejectedError(Code.ENVIRONMENT_FAILED, "the build requirements are too long for a command")
     return tuple(found.values())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -16,7 +16,6 @@ from agentbench_tasks.mining.dependencies.project import Project, poetry_groups
 from agentbench_tasks.mining.dependencies.requirements import (
     Listing,
     listing,
-    requirement,
     requirements,
     requirements_file,
     same_name,
@@ -43,7 +42,7 @@ _FILES: Mapping[Kind, re.Pattern[str]] = {
 }
 _PLAIN = ("requirements.txt", "requirements.in")
 _MOST_FILES = 5
-_DEPTH = 10
+_REFERENCES = 20
 _TOX_SECTION = re.compile(rf"testenv(?::(?:{_TEST}|py))?")
 _TOX_CONDITION = re.compile(r"([!\w.{},-]+):\s+(.*)")
 _TOX_ALWAYS = re.compile(r"py3?|tests?|!.*")
@@ -92,19 +91,20 @@ def _without_project(source: Source, project: Project) -> Source:
     found: list[Requirement] = []
     extras: dict[str, None] = {}
 
-    def add(listed: Iterable[Requirement], asked: Iterable[str]) -> None:
+    waiting = list(source.extras)
+    listed = source.requirements
+    while True:
         for each in listed:
             if project.name and same_name(each.name, project.name):
-                add((), sorted(each.extras))
+                waiting.extend(sorted(each.extras))
             elif not same_name(each.name, "pip"):
                 found.append(each)
-        for extra in asked:
-            name = known.get(canonicalize_name(extra))
-            if name is not None and name not in extras:
-                extras[name] = None
-                add(project.extras[name], ())
-
-    add(source.requirements, source.extras)
+        names = (known.get(canonicalize_name(extra)) for extra in waiting)
+        name = next((name for name in names if name is not None and name not in extras), None)
+        if name is None:
+            break
+        extras[name] = None
+        listed = project.extras[name]
     return attrs.evolve(source, requirements=tuple(dict.fromkeys(found)), extras=tuple(extras))
 
 
@@ -127,8 +127,7 @@ def _groups(pyproject: Mapping[str, Any]) -> Iterator[Source]:
     groups = _dependency_groups(pyproject)
     for name in groups:
         if kind := _kind(name):
-            found = tuple(_group(groups, name, 0))
-            yield Source(kind=kind, name=f"pyproject.toml [{name}]", requirements=found)
+            yield Source(kind=kind, name=f"pyproject.toml [{name}]", requirements=_group(groups, name))
     for name, found in poetry_groups(pyproject):
         if kind := _kind(name):
             yield Source(kind=kind, name=f"pyproject.toml [{name}]", requirements=found)
@@ -144,13 +143,21 @@ def _dependency_groups(pyproject: Mapping[str, Any]) -> Mapping[str, Sequence[An
     return {canonicalize_name(name): sequence(items) for name, items in table.items()}
 
 
-def _group(groups: Mapping[str, Sequence[Any]], name: str, depth: int) -> Iterator[Requirement]:
-    for item in groups.get(canonicalize_name(name), ()) if depth < _DEPTH else ():
-        if isinstance(item, str):
-            if parsed := requirement(item):
-                yield parsed
-        elif isinstance(included := mapping(item).get("include-group"), str):
-            yield from _group(groups, included, depth + 1)
+def _group(groups: Mapping[str, Sequence[Any]], *names: str) -> tuple[Requirement, ...]:
+    """The requirements of groups, and of those that they include."""
+    found: list[Requirement] = []
+    order = list(dict.fromkeys(map(canonicalize_name, names)))
+    seen = set(order)
+    for name in order:  # grows
+        for item in groups.get(name, ()):
+            if isinstance(item, str):
+                found.extend(requirements((item,)))
+                continue
+            included = canonicalize_name(str(mapping(item).get("include-group", "")))
+            if included not in seen:
+                seen.add(included)
+                order.append(included)
+    return tuple(found)
 
 
 def _extras(project: Project) -> Iterator[Source]:
@@ -192,13 +199,12 @@ def _tox(tree: SourceTree, pyproject: Mapping[str, Any]) -> Iterator[Source]:
         sections = ini(source) if isinstance(source, str) else {}
         for title, section in sections.items():
             if _TOX_SECTION.fullmatch(title):
-                found = listing(tree, _tox_lines(section.get("deps", ""), sections))
+                found = listing(tree, _tox_lines(section.get("deps", ""), sections, set()))
                 wanted = re.split(r"[\s,]+", section.get("dependency_groups", "").strip())
-                grouped = (each for group in wanted for each in _group(groups, group, 0))
                 yield Source(
                     kind="test",
                     name=f"{name} [{title}]",
-                    requirements=(*found.requirements, *grouped),
+                    requirements=(*found.requirements, *_group(groups, *wanted)),
                     constraints=found.constraints,
                     extras=(*found.extras, *filter(None, re.split(r"[\s,]+", section.get("extras", "")))),
                 )
@@ -213,11 +219,13 @@ def _tox(tree: SourceTree, pyproject: Mapping[str, Any]) -> Iterator[Source]:
         )
 
 
-def _tox_lines(value: str, sections: Mapping[str, Mapping[str, str]], depth: int = 0) -> Iterator[str]:
+def _tox_lines(value: str, sections: Mapping[str, Mapping[str, str]], seen: set[str]) -> Iterator[str]:
     """Lines of `deps` that apply to every environment, with references to other sections replaced."""
-    for line in map(str.strip, value.splitlines() if depth < _DEPTH else ()):
+    for line in map(str.strip, value.splitlines()):
         if match := _TOX_REFERENCE.fullmatch(line):
-            yield from _tox_lines(sections.get(match[1], {}).get(match[2], ""), sections, depth + 1)
+            if line not in seen and len(seen) < _REFERENCES:
+                seen.add(line)
+                yield from _tox_lines(sections.get(match[1], {}).get(match[2], ""), sections, seen)
             continue
         condition = _TOX_CONDITION.fullmatch(line)
         if condition is None or _TOX_ALWAYS.fullmatch(condition[1]):
