@@ -62,7 +62,7 @@ def plain_directory(repo: Repo, beside: Path) -> Path | None:
 
     Raises InputError if ``repo.url`` is a path that does not exist, or has an unsupported scheme.
     """
-    source = _locate(repo.url, beside)
+    source = locate(repo.url, beside)
     return source.path if source.plain else None
 
 
