@@ -48,6 +48,7 @@ def write_run(
     run: Mapping[str, Any] = {},
     digests: Mapping[str, str] = {},
     quarantined: Mapping[str, str] = {},
+    dates: Mapping[str, str] = {},
     tried_before: Mapping[str, FailureReason] = {},
     record: Callable[[AttemptRecord], AttemptRecord] = lambda record: record,
     events: Callable[[AttemptRecord], Iterable[Event]] | None = None,
@@ -61,6 +62,7 @@ def write_run(
         run: fields of ``run.json`` to override.
         digests: digests of tasks, by id; the default is derived from the id.
         quarantined: reasons for which tasks are quarantined, by id.
+        dates: dates of tasks, by id.
         tried_before: failure reasons of first attempts that were retried, by task id; these attempts have no usage.
         record: changes a record before it is written.
         events: events of an attempt, between its start and its end; by default one model call.
@@ -68,7 +70,7 @@ def write_run(
     """
     repeated = {task: _each(one) for task, one in endings.items()}
     tasks = {task: digests.get(task, f"sha256:{hashlib.sha256(_bytes(task)).hexdigest()}") for task in repeated}
-    manifest = _manifest(directory.name, tasks, max(map(len, repeated.values()), default=1), run, quarantined)
+    manifest = _manifest(directory.name, tasks, max(map(len, repeated.values()), default=1), run, quarantined, dates)
     attempts = []
     for task, each in repeated.items():
         made = [_record(manifest, task, tasks[task], n, end) for n, end in enumerate(each, start=1) if end is not None]
@@ -127,7 +129,12 @@ def _each(endings: Ending | Sequence[Ending]) -> Sequence[Ending]:
 
 
 def _manifest(
-    name: str, tasks: Mapping[str, str], repeats: int, more: Mapping[str, Any], quarantined: Mapping[str, str]
+    name: str,
+    tasks: Mapping[str, str],
+    repeats: int,
+    more: Mapping[str, Any],
+    quarantined: Mapping[str, str],
+    dates: Mapping[str, str],
 ) -> RunManifest:
     data = {
         "schema": SCHEMA,
@@ -149,6 +156,7 @@ def _manifest(
                 "path": f"tasks/{task}",
                 "commit": "0" * 40,
                 "quarantined": quarantined.get(task, ""),
+                "date": dates.get(task, ""),
             }
             for task, digest in tasks.items()
         ],
