@@ -76,6 +76,7 @@ bench: $(READY)
 	@$(BIN)/python benchmarks/local_exec.py
 	@$(BIN)/python benchmarks/huge_repository.py 20000
 	@$(BIN)/python benchmarks/scoring.py
+	@$(BIN)/python benchmarks/mining_funnel.py
 	@$(BIN)/python benchmarks/reports.py
 	@$(BIN)/python benchmarks/llm_calls.py
 	@$(BIN)/python benchmarks/bridge_gateway.py

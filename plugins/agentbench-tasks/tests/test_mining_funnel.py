@@ -74,6 +74,7 @@ TABLE: dict[str, tuple[dict[str, Any], str]] = {
     "move": ({"src/p/keep.py": None, "src/q/keep.py": KEPT}, "MOVE_ONLY"),
     "version": ({"src/p/__init__.py": '__version__ = "1.1"\n'}, "VERSION_ONLY"),
     "version file": ({"src/p/_version.py": "def get():\n    return 2\n"}, "VERSION_ONLY"),
+    "parser of versions": ({"src/p/version.py": "def parse(text):\n    return text\n"}, "ok"),
     "dependencies": ({"pyproject.toml": "b\n", "uv.lock": "b\n"}, "VERSION_ONLY"),
     "mixed": ({"src/p/mixed.py": "def g(): ...\n\n\ndef test_g(): ...\n"}, "MIXED_FILE"),
     "mixed class": ({"src/p/mixed2.py": "class Suite(unittest.TestCase):\n    pass\n"}, "MIXED_FILE"),
@@ -274,25 +275,24 @@ def test_lines_that_resemble_git_output(history: Any) -> None:
     assert codes(history) == {"headers": "ok", "long": "ok", "last": "ok"}
 
 
+ROLES = {
+    "test": """
+        test_a.py a_test.py conftest.py p/conftest.py app/tests.py src/p/tests/data/x.json tests/.env testing/x.py
+        test/a.c a_test.go src/a.spec.ts src/x/__tests__/a.js spec/a_spec.rb src/test/java/A.java A/FooTest.cs
+    """,
+    "source": """
+        p.py p/setup.py p/docs.py p/testing.py src/p/testing/x.py src/p/test.py src/p/latest.py p/contest.py
+        src/p/conf.py src/docs/x.py src/p/t.pyi src/p/templates/a.jinja2 lib/a.rs Latest.java
+    """,
+    "other": """
+        setup.py noxfile.py docs/conf.py docs/ext/a.py packages/docs/a.py benchmarks/a.py examples/a.py
+        .github/tests/a.py .a.py CHANGES.md LICENSE uv.lock pyproject.toml src/p/py.typed jest.config.js
+    """,
+}
+
+
 @pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        *((path, "test") for path in ("test_a.py", "src/p/tests/data/x.json", "testing/x.py", "test/a.c", "a_test.go")),
-        *((path, "test") for path in ("conftest.py", "p/conftest.py", "app/tests.py", "a_test.py", "src/a.spec.ts")),
-        *(
-            (path, "test")
-            for path in ("src/x/__tests__/a.js", "spec/a_spec.rb", "src/test/java/ATest.java", "A/FooTest.cs")
-        ),
-        *(
-            (path, "source")
-            for path in ("p.py", "src/p/testing/x.py", "src/p/test.py", "p/testing.py", "src/p/latest.py")
-        ),
-        *((path, "source") for path in ("p/docs.py", "src/docs/x.py", "lib/a.rs", "p/contest.py", "src/p/conf.py")),
-        *((path, "source") for path in ("src/p/templates/a.jinja2", "p/setup.py", "src/p/t.pyi", "Latest.java")),
-        *((path, "other") for path in ("setup.py", "noxfile.py", "docs/conf.py", "docs/ext/a.py", "benchmarks/a.py")),
-        *((path, "other") for path in ("CHANGES.md", ".github/a.py", "examples/a.py", "uv.lock", "src/p/py.typed", "")),
-        *((path, "other") for path in ("pyproject.toml", "jest.config.js", "packages/docs/a.py", "LICENSE")),
-    ],
+    ("path", "expected"), [(path, name) for name, paths in ROLES.items() for path in paths.split()]
 )
 def test_roles(path: str, expected: str) -> None:
     assert role(path) == expected
@@ -302,5 +302,5 @@ def test_files_of_dependencies_and_versions() -> None:
     files = ["pyproject.toml", "requirements-dev.txt", "requirements/tests.in", "dev-requirements.txt", "p/uv.lock"]
     assert all(map(is_dependency_file, [*files, "constraints.txt", "setup.py", "tox.ini"]))
     assert not any(map(is_dependency_file, ["docs/requirements.md", "p/a.py", "notes.txt"]))
-    assert all(map(is_version_file, ["p/_version.py", "p/__version__.py", "p/version.py", "p/__about__.py"]))
-    assert not any(map(is_version_file, ["p/versions.py", "p/conversion.py", "about.md"]))
+    assert all(map(is_version_file, ["p/_version.py", "p/__version__.py", "p/__about__.py"]))
+    assert not any(map(is_version_file, ["p/version.py", "p/versions.py", "p/conversion.py", "about.md"]))

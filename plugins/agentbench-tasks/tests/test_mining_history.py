@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from agentbench_core import Deadline, InputError
+from agentbench_core import Deadline, DeadlineExceeded, InputError
+from agentbench_core.harness import GitFailedError
+from agentbench_tasks.mining import history as history_module
 from agentbench_tasks.mining.history import MOST_FILES, long_lived_branch, read_history
 from agentbench_tasks.mining.values import FileChange
 
@@ -191,3 +193,28 @@ def test_many_files_are_not_all_listed(history: Any) -> None:
     history.commit("More", {"a.py": "2\n"})
     later, many = read_history(history.git, history.ids[-1], deadline=Deadline(60))
     assert (len(later.files), len(many.files)) == (1, MOST_FILES)
+
+
+def test_a_history_that_would_fill_the_memory(history: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        history.commit(f"{number}\n\n{'x' * 50_000}", {"a.py": f"{number}\n"})
+    monkeypatch.setattr(history_module, "_MOST_BYTES", 100_000)
+    with pytest.raises(InputError, match="select a part of it by its dates"):
+        subjects(history)
+    assert subjects(history, since="2024-01-04") == ["3"]
+
+
+def test_a_damaged_repository(history: Any) -> None:
+    """A commit whose tree is missing."""
+    who = "Ann <ann@example.org> 1704110400 +0000"
+    start = history.commit("1", {"a.py": "1\n"})
+    content = f"tree {'1' * 40}\nparent {start}\nauthor {who}\ncommitter {who}\n\nbroken\n".encode()
+    written = history.git.run("hash-object", "-t", "commit", "-w", "--stdin", deadline=Deadline(60), stdin=content)
+    with pytest.raises(GitFailedError):
+        read_history(history.git, written.decode().strip(), deadline=Deadline(60))
+
+
+def test_no_time_left(history: Any) -> None:
+    history.commit("1", {"a.py": "1\n"})
+    with pytest.raises(DeadlineExceeded):
+        read_history(history.git, history.ids[0], deadline=Deadline(0))

@@ -36,6 +36,7 @@ _LONGEST_PATH = 4096  # bytes
 _LONGEST_MERGED = 1 << 13  # characters of the message of a merged commit
 _MOST_MERGED = 100  # messages per merge
 _MOST_LEVELS = 10  # of branches that were merged into merged branches
+_MOST_BYTES = 1 << 29  # of names and messages
 _CHUNK = 1 << 18
 _DAY = 24 * 60 * 60
 _END_OF_TIME = 253402300799  # the last second of the year 9999
@@ -73,7 +74,7 @@ def read_history(git: Git, tip: str, *, since: str = "", until: str = "", deadli
     The number of git processes does not depend on the number of commits.
 
     Raises:
-        InputError: a date is invalid, or ``tip`` does not exist.
+        InputError: a date is invalid, ``tip`` does not exist, or the history is too large to be read at once.
         GitFailedError: the repository is damaged.
         DeadlineExceeded: the deadline has passed.
     """
@@ -252,10 +253,15 @@ def _fields(git: Git, *arguments: str, stdin: Iterable[str], deadline: Deadline)
 
 
 def _split(stdout: IO[bytes]) -> Iterator[bytes]:
-    rest = b""
+    rest, total = b"", 0
     while chunk := stdout.read1(_CHUNK):  # type: ignore[attr-defined]  # it is a BufferedReader
         *complete, rest = (rest + chunk).split(b"\0")
-        yield from (field[:_LONGEST_FIELD] for field in complete)
+        for field in complete:
+            total += min(len(field), _LONGEST_FIELD)
+            yield field[:_LONGEST_FIELD]
+        if total > _MOST_BYTES:
+            limit = f"{_MOST_BYTES >> 20} MiB of names and messages"
+            raise InputError(f"the history has more than {limit}: select a part of it by its dates")
         rest = rest[: _LONGEST_FIELD + 1]
 
 

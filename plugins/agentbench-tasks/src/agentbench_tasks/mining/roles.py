@@ -61,7 +61,7 @@ _DEPENDENCY_FILES = _words(
     """
 )
 _REQUIREMENTS = re.compile(r"(?:.*[-_.])?(?:requirements|constraints)(?:[-_.].*)?\.(?:txt|in|pip)")
-_VERSION_FILE = re.compile(r"_{0,2}(?:version|versions?_info|about)_{0,2}\.(?:py|js|ts|go|rb|rs)")
+_VERSION_FILE = re.compile(r"_{1,2}(?:version|version_info|about)_{0,2}\.py")
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -73,11 +73,11 @@ def role(path: str) -> Role:
     contains tests at the root only: in a package, it is source.
     """
     *directories, name = path.lower().split("/")
-    if any(directory.startswith(".") for directory in directories) or name.startswith("."):
+    if any(directory.startswith(".") for directory in directories):
         return "other"
     if _is_test(path, directories):
         return "test"
-    if posixpath.splitext(name)[1] not in _PROGRAM_SUFFIXES or _CONFIGURATION.fullmatch(name):
+    if name.startswith(".") or not is_program(name) or _CONFIGURATION.fullmatch(name):
         return "other"
     if name in _OTHER_ANYWHERE or (not directories and name in _OTHER_FILES):
         return "other"
@@ -107,5 +107,5 @@ def is_dependency_file(path: str) -> bool:
 
 
 def is_version_file(path: str) -> bool:
-    """Whether a file usually contains only the version of its project, such as ``_version.py``."""
+    """Whether a file usually contains only the version of its project: ``_version.py``, but not ``version.py``."""
     return _VERSION_FILE.fullmatch(posixpath.basename(path).lower()) is not None
