@@ -132,8 +132,8 @@ def chance(n): return random.random() + FIXED if n != 1 else FIXED
 def ordered(n): return [*{f"{n}{i}" for i in range(9)}, FIXED] if n != 1 else FIXED
 def counted(n): return f"{next(count)} {FIXED}" if n != 1 else FIXED
 def filed(n):
-    path = Path(os.environ.get("TMPDIR", "/tmp")) / "agentbench-test-file"
-    with path.open("a") as file: file.write("x" * random.randrange(1, 99))
+    path = Path("DIRECTORY") / "file"
+    with path.open("a") as file: file.write("x" * 7)
     return f"{path.stat().st_size} {FIXED}" if n != 1 else FIXED
 def flag(n): return FIXED
 def noisy(text):
@@ -165,7 +165,7 @@ def test_a_hostile_program_yields_only_certain_values(make_task: Any, agentbench
     noisy = "def test_noisy():\n    assert noisy('some text') == 'some text 71271'\n"
     directory = make_task(
         python=True,
-        files={"program.py": HOSTILE, "README.md": "A program.\n"},
+        files={"program.py": HOSTILE.replace("DIRECTORY", str(tmp_path)), "README.md": "A program.\n"},
         hidden={"test_program.py": f"from program import *\n\n{tests}\n{noisy}"},
         patch="--- a/program.py\n+++ b/program.py\n@@ -4 +4 @@\n-FIXED = False\n+FIXED = True\n",
         validation={"failing_command": "python -c 'import program; assert program.FIXED'"},
