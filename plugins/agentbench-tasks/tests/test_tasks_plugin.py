@@ -19,6 +19,7 @@ def test_the_commands() -> None:
         ("tasks mine", "agentbench_tasks.mining.command:mine_tasks"),
         ("tasks new", "agentbench_tasks.new_command:new_task"),
         ("tasks pin", "agentbench_tasks.pin:pin_tasks"),
+        ("tasks refresh", "agentbench_tasks.refresh:refresh"),
         ("tasks strengthen", "agentbench_tasks.strengthen.command:strengthen_task"),
         ("validate-tasks", "agentbench_tasks.command:validate_tasks"),
     ]

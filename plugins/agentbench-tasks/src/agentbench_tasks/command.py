@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import textwrap
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,10 +32,10 @@ from agentbench_core.harness import (
     task_flag,
     variant_for_tasks,
 )
-from agentbench_tasks.checks import TaskCheck
 from agentbench_tasks.expected_tests import write_expected_tests
 from agentbench_tasks.flakes import CheckCounts, add_checks, rate_of
-from agentbench_tasks.validation import TaskReport, Watcher, validate
+from agentbench_tasks.progress import Progress
+from agentbench_tasks.validation import TaskReport, validate
 
 _TIMES = 2
 """Default number of checks per task. One check cannot detect flaky tasks."""
@@ -89,7 +88,7 @@ def validate_tasks(
     if flakes:
         read_flakes(suite)  # report errors in it before measuring anything
     checks = times or _TIMES
-    progress = _Progress(len(tasks) * checks)
+    progress = Progress(len(tasks) * checks)
     try:
         validate(tasks, variant, progress, times=checks, workers=settings.workers, per_test=write, strict=strict)
         interrupted = False
@@ -112,40 +111,6 @@ def validate_tasks(
         say(f"interrupted: {len(findings)} of {len(tasks)} tasks were checked", err=True)
         return 130
     return 0 if all(finding.verdict == "valid" for finding in findings) else 1
-
-
-class _Progress(Watcher):
-    """Prints the result and the problems of each check; the output of a problem only once per task."""
-
-    def __init__(self, checks: int) -> None:
-        self.findings: dict[str, TaskReport] = {}
-        self._checks = checks
-        self._finished = 0
-        self._shown: set[tuple[str, str]] = set()
-        self._lock = threading.Lock()
-
-    def checked(self, task: Task, number: int, check: TaskCheck) -> None:
-        """Print one line, further problems, and output that was not printed before."""
-        name = task.spec.id if number == 1 else f"{task.spec.id}@{number}"
-        first, *more = [f"{problem.rule}: {shortened(problem.reason)}" for problem in check.problems] or [""]
-        with self._lock:
-            self._finished += 1
-            progress = f"[{self._finished}/{self._checks}]"
-            say(f"{progress} {name}  {f'broken: {first}' if first else 'valid'}  {check.duration_sec:.1f} s", err=True)
-            for message, problem in zip((first, *more), check.problems, strict=False):
-                if message != first:
-                    say(f"      broken: {message}", err=True)
-                if problem.output and (task.spec.id, message) not in self._shown:
-                    self._shown.add((task.spec.id, message))
-                    say(textwrap.indent(problem.output, "      | "), err=True)
-
-    def finished(self, finding: TaskReport) -> None:
-        """Store the result, so that an interrupt loses nothing."""
-        self.findings[finding.task.spec.id] = finding
-
-    def note(self, message: str) -> None:
-        """Print one line."""
-        say(f"note: {message}", err=True)
 
 
 def _print(findings: Sequence[TaskReport]) -> None:
