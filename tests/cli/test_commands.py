@@ -381,19 +381,19 @@ def test_a_plugin_command_below_a_group(agentbench: Any, plugin: Any) -> None:
 
         @hookimpl
         def agentbench_register_commands(register):
-            register("tasks mine", __name__ + ":mine", summary="makes tasks of a history")
+            register("tasks make", __name__ + ":mine", summary="makes tasks of a history")
             register("tasks list", __name__ + ":mine", summary="would replace it")
             register("runs gone", "surely_not_there:x", summary="is not there")
         """,
     )
     shown = agentbench("tasks", "--help").out
-    assert re.search(r"list +List tasks by suite\.\n +mine +Makes tasks of a history\.\n +new ", shown)
-    assert agentbench("tasks", "mine").out == "mined\n"
-    assert "no command 'tasks mien' (did you mean 'mine'?)" in agentbench("tasks", "mien").err
+    assert re.search(r"list +List tasks by suite\.\n +make +Makes tasks of a history\.\n +mine ", shown)
+    assert agentbench("tasks", "make").out == "mined\n"
+    assert "no command 'tasks maek' (did you mean 'make'?)" in agentbench("tasks", "maek").err
     assert "command 'runs gone' of agentbench-extra failed to load" in agentbench("runs", "gone").err
     assert "tasks list" in agentbench("plugins", "check", "extra").out
     assert "the 'tasks list' command cannot be used" in agentbench("plugins", "check", "extra").out
-    assert "try: agentbench tasks mine --help" in agentbench("plugins", "show", "tasks mine").out
+    assert "try: agentbench tasks make --help" in agentbench("plugins", "show", "tasks make").out
 
 
 def test_a_command_of_a_distribution_that_is_not_installed(agentbench: Any) -> None:

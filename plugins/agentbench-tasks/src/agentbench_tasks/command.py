@@ -16,7 +16,6 @@ from agentbench_core.harness import (
     FLAKES_FILE,
     App,
     DateRange,
-    Task,
     date_flags,
     json_flag,
     print_json,

@@ -19,7 +19,7 @@ from agentbench_tasks.mining.values import Code, Commit, RejectedError
 _REGULAR = ("100644", "100755")
 _NONE = "000000"
 _MOST_HIDDEN = 200
-PROTECTED = (*DEFAULT_PROTECTED, "**/tests/**", "**/test/**", "**/test_*.py", "**/*_test.py")
+PROTECTED = (*DEFAULT_PROTECTED, "**/tests", "**/test", "**/test_*.py", "**/*_test.py")
 """Globs of files that agents cannot change: the default ones, and tests anywhere. Hidden files always are."""
 _TEST = re.compile(rb"^(?:\s*(?:async\s+)?def\s+test|class\s+Test)", re.MULTILINE)
 _HUNK = re.compile(r"^(@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@)(.*)$", re.MULTILINE)
