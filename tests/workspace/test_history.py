@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -209,36 +210,57 @@ def test_the_lock_is_waited_for_no_longer_than_the_deadline(origin: Path, tmp_pa
         fetched(tmp_path, deadline=Deadline(0.3))
 
 
-@pytest.mark.parametrize("after", [100, 50_000])
+STALL = """
+import os, signal, subprocess, sys
+from pathlib import Path
+if "-G" in sys.argv:  # git tries which options ssh has
+    sys.exit()
+server = subprocess.Popen(sys.argv[-1], shell=True, stdout=subprocess.PIPE)
+left = int(os.environ.get("STALL_AFTER", sys.maxsize))
+while data := os.read(server.stdout.fileno(), min(left, 1 << 16)):
+    os.write(1, data)
+    left -= len(data)
+    if not left:
+        Path("reached").write_text(str(os.getpgrp()))  # in the cache, where git runs
+        signal.pause()
+"""
+"""An ssh command whose server stops after some bytes."""
+
+
+@pytest.mark.parametrize("after", [100, 200_000])
 def test_killed_in_the_middle_of_a_fetch(
     after: int, origin: Path, tmp_path: Path, git: RunGit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """G12: the next call works, even while git of the killed process still runs."""
-    (origin / "big").write_bytes(os.urandom(300_000))
+    (origin / "big").write_bytes(os.urandom(400_000))
     git(origin, "add", "big")
     head = change(git, origin, "4")
-    os.mkfifo(tmp_path / "reached")
-    os.mkfifo(tmp_path / "end")
-    connect = tmp_path / "connect"
-    connect.write_text(
-        '#!/bin/sh\nfor last; do :; done\n[ -n "$STALL" ] || exec sh -c "$last"\n'
-        f'sh -c "$last" | {{ head -c $STALL; echo $$ > {tmp_path}/reached; cat {tmp_path}/end; }}\n'
-    )
-    connect.chmod(0o755)
-    monkeypatch.setenv("GIT_SSH_COMMAND", str(connect))
+    (tmp_path / "connect").write_text(STALL)
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"{sys.executable} {tmp_path}/connect")
     url = f"ssh://code.invalid{origin}"
-    process = start(url, tmp_path, STALL=str(after))
-    pid = int((tmp_path / "reached").read_text())  # waits until the server has sent that many bytes
+    process = start(url, tmp_path, STALL_AFTER=str(after))
+    group = int(written(tmp_path, "reached").read_text())
     try:
+        if after > 1000:
+            written(tmp_path, "tmp_pack_*")  # git writes what has arrived
         process.kill()
         assert process.wait() == -signal.SIGKILL
         assert fetched(tmp_path, url).head == head
     finally:
-        os.killpg(os.getpgid(pid), signal.SIGKILL)  # git of the killed process, and its server
+        os.killpg(group, signal.SIGKILL)  # git of the killed process, and its server
         process.communicate()
     again = fetched(tmp_path, url)
     assert subjects(again) == ["4", "2", "1"]
     assert not [*again.git.git_dir.glob("objects/pack/tmp_*"), *again.git.git_dir.rglob("*.lock")]
+
+
+def written(directory: Path, pattern: str) -> Path:
+    """Wait for a file that another process writes."""
+    deadline = Deadline(60)
+    while not (found := [path for path in directory.rglob(pattern) if path.stat().st_size]):
+        deadline.check()
+        time.sleep(0.01)
+    return found[0]
 
 
 # --- sources that cannot be used ---------------------------------------------------------------------------------
@@ -273,6 +295,19 @@ def test_a_shallow_clone(origin: Path, tmp_path: Path, git: RunGit) -> None:
     assert "git fetch --unshallow" in message
     git(tmp_path / "shallow", "fetch", "-q", "--unshallow")
     assert subjects(fetched(tmp_path, "shallow")) == ["2", "1"]
+
+
+def test_a_repository_that_was_replaced_by_a_shallow_clone(origin: Path, tmp_path: Path, git: RunGit) -> None:
+    """What was fetched before is not taken for its history."""
+    fetched(tmp_path)
+    change(git, origin, "4")
+    head = change(git, origin, "5")
+    git(tmp_path, "clone", "-q", "--depth=1", origin.as_uri(), "shallow")
+    origin.rename(tmp_path / "elsewhere")
+    (tmp_path / "shallow").rename(origin)
+    assert refusal(tmp_path, "origin").startswith("SHALLOW_CLONE: ")
+    git(origin, "fetch", "-q", "--unshallow", str(tmp_path / "elsewhere"))
+    assert fetched(tmp_path).head == head
 
 
 @pytest.mark.parametrize("kind", ["prerequisite", "shallow"])
