@@ -10,7 +10,16 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import AgentBenchError, Deadline, Interrupted, SetupError, UnavailableError, name_some
+from agentbench_core import (
+    AgentBenchError,
+    CalibrationError,
+    Deadline,
+    InputError,
+    Interrupted,
+    SetupError,
+    UnavailableError,
+    name_some,
+)
 from agentbench_core.harness import (
     History,
     RunStoppedError,
@@ -33,6 +42,7 @@ from agentbench_tasks.mining.task_files import TaskText, install_task, remove_st
 from agentbench_tasks.mining.trials import Outcomes, Trials, test_command
 from agentbench_tasks.mining.values import Code, Commit, Description, RejectedError
 from agentbench_tasks.rules import Rule
+from agentbench_tasks.strengthen.finding import propose
 from agentbench_tasks.validation import TaskReport
 
 _LEAKS = frozenset({"no_history", "hidden_absent", "network_off"})
@@ -87,6 +97,7 @@ class Candidate:
     steps: list[str] = attrs.field(factory=list)
     labels: list[str] = attrs.field(factory=list)
     outcomes: Outcomes | None = None
+    proposals: int = 0
 
     def work(self) -> Entry:
         """Do everything, and return the result. Only an interrupt and missing requirements are raised."""
@@ -118,6 +129,7 @@ class Candidate:
             steps=tuple(self.steps),
             fail_to_pass=len(found.fail_to_pass) if found else 0,
             pass_to_pass=len(found.pass_to_pass) if found else 0,
+            proposals=self.proposals,
             seconds=round(time.monotonic() - started, 1),
             settings=self.shop.settings_digest,
             at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -162,6 +174,7 @@ class Candidate:
             task = rewrite_task(staged, task_id, shop.settings.suite, final)
             summary = self._validate(task)
             self._attack(task)
+            self._propose(task, outcomes)
             final = attrs.evolve(final, provenance=self._provenance(text, described, outcomes))
             rewrite_task(staged, task_id, shop.settings.suite, final)
             install_task(staged, shop.root, task_id)
@@ -294,6 +307,18 @@ class Candidate:
             raise RejectedError(Code.FORGEABLE, problem)
         self._step("resisted a sample of adversarial agents")
 
+    def _propose(self, task: Task, outcomes: Outcomes) -> None:
+        """Count the assertions that could make weak verdicts strong; the author decides about them later."""
+        if "weak_verdict" not in self.labels or self.shop.settings.test_command:
+            return
+        try:
+            found = propose(task, self.shop.variant, self.shop.session, outcomes.fail_to_pass)
+        except (InputError, CalibrationError) as error:
+            self._step(error.message)
+            return
+        self.proposals = len(found.proposals)
+        self._step(f"assertions that `agentbench tasks strengthen` proposes: {self.proposals}")
+
     def _provenance(self, text: TaskText, described: Description, outcomes: Outcomes) -> dict[str, object]:
         commit, settings = self.commit, self.shop.settings
         figures: dict[str, float] = {
@@ -301,6 +326,8 @@ class Candidate:
             "pass_to_pass": len(outcomes.pass_to_pass),
             "checks": settings.times,
         }
+        if "weak_verdict" in self.labels:
+            figures["proposals"] = self.proposals
         return {
             "commit": commit.id,
             "date": commit.date,

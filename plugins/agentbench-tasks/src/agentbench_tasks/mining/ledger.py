@@ -34,6 +34,7 @@ class Entry:
     steps: tuple[str, ...] = ()  #: what was done, in order
     fail_to_pass: int = 0  #: number of tests that the fix makes pass
     pass_to_pass: int = 0  #: number of tests that pass before and after the fix
+    proposals: int = 0  #: number of assertions that could be added to a task with weak verdicts
     seconds: float = 0.0  #: time spent on the commit
     settings: str = ""  #: digest of the settings that the result depends on
     at: str = ""  #: when the result was written, ISO 8601 in UTC

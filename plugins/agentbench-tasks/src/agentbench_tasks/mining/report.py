@@ -15,6 +15,7 @@ from agentbench_tasks.mining.roles import role
 from agentbench_tasks.mining.values import Commit
 
 _GUESSED_SECONDS = 60.0
+WEAK = "weak_verdict"
 _REASON = 100
 
 
@@ -67,8 +68,9 @@ def table(entries: Sequence[Entry]) -> Sequence[str]:
 def _outcome(entry: Entry) -> str:
     if not entry.task:
         return entry.reason
+    labels = [f"{label} ({entry.proposals} proposals)" if label == WEAK else label for label in entry.labels]
     tests = f"{entry.fail_to_pass} fail-to-pass, {entry.pass_to_pass} pass-to-pass tests"
-    return f"{entry.task}: {tests}{'; ' + ', '.join(entry.labels) if entry.labels else ''}"
+    return f"{entry.task}: {tests}{'; ' + ', '.join(labels) if labels else ''}"
 
 
 def summary(
@@ -77,7 +79,7 @@ def summary(
     """The totals, and what to do next."""
     tasks = [entry for entry in shown if entry.task]
     new = sum(bool(entry.task) for entry in results)
-    weak = [entry for entry in tasks if "weak_verdict" in entry.labels]
+    weak = sorted((entry for entry in tasks if WEAK in entry.labels), key=lambda entry: -entry.proposals)
     suite = ledger.parent
     lines = [
         f"{len(tasks)} of {len(shown)} candidates with a result are tasks in {suite} ({new} new)",
@@ -85,7 +87,8 @@ def summary(
         *([f"environments resolved: {built}"] if built else []),
     ]
     if weak:
-        lines.append(f"{len(weak)} of them have weak verdicts; to strengthen one:")
+        proposed = sum(entry.proposals > 0 for entry in weak)
+        lines.append(f"{len(weak)} of them have weak verdicts, {proposed} with proposals to strengthen them:")
         lines.append(f"  agentbench tasks strengthen {suite / weak[0].task}")
     if tasks:
         lines.append(
