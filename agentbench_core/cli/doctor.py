@@ -27,7 +27,7 @@ from agentbench_core.run.waiting import run_preflight
 from agentbench_core.values.task import EnvironmentSettings, EnvironmentSpec, Setup
 
 _LOW_DISK = 2 << 30  # bytes
-_OLDEST_GIT = (2, 31)
+_OLDEST_GIT = (2, 32)
 _BY_DEFAULT = EnvironmentSpec(commit="0" * 40, settings=EnvironmentSettings(), setup=Setup())
 """The environment of a task that configures nothing."""
 
@@ -73,7 +73,7 @@ def _git() -> Check:
         return Check("git", "failed", "not found", "Install git.")
     version = tuple(int(part) for part in answer.split()[2].split(".")[:2])
     status: Status = "ok" if version >= _OLDEST_GIT else "failed"
-    return Check("git", status, answer.strip(), "Install git 2.31 or newer.")
+    return Check("git", status, answer.strip(), "Install git 2.32 or newer.")
 
 
 def _temporary() -> Check:

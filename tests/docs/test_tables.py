@@ -80,7 +80,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 ROWS = {
     *(f"H{number:02}" for number in (*range(1, 36), 37, 38)),
-    *(f"G{number:02}" for number in range(1, 11)),
+    *(f"G{number:02}" for number in range(1, 13)),
     *(f"P{number:02}" for number in range(1, 18)),
     *(f"T{number:02}" for number in range(1, 10)),
     *(f"X{number:02}" for number in range(1, 9)),
