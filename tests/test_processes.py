@@ -19,6 +19,7 @@ STARTS = re.compile(
     r"|pty\.\w+|asyncio\.create_subprocess\w*|(multiprocessing|concurrent\.futures\.process)\..*"
 )
 DOCKER = "plugins/agentbench-docker/src/agentbench_docker"
+TASKS = "plugins/agentbench-tasks/src/agentbench_tasks"
 PROGRAMS = "plugins/agentbench-bridge/src/agentbench_bridge/programs"
 KIT = "plugins/agentbench-testing/src/agentbench_testing"
 LOCAL = "plugins/agentbench-local/src/agentbench_local"
@@ -46,6 +47,8 @@ KNOWN = {
     f"{DOCKER}/inside/commands.py": "inside a container: its supervisors",
     f"{DOCKER}/inside/handover.py": "inside a container of our own: a shell that waits for the end of its input",
     f"{DOCKER}/inside/supervisor.py": "inside a container: commands",
+    f"{TASKS}/mining/inside/install.py": "inside a sandbox: its pip, to resolve the dependencies of an old commit",
+    f"{TASKS}/strengthen/inside/observer.py": "inside a sandbox: itself, to run each call of a program on its own",
 }
 
 
