@@ -128,6 +128,7 @@ def run_page(
     cache: Path | None = None,
     instead: Mapping[str, str] | None = None,
     seconds: float = 300,
+    settings: str = "",
     **variables: str,
 ) -> None:
     """Run a page word for word; AssertionError names the first line that differs.
@@ -140,12 +141,15 @@ def run_page(
         cache: cache directory of AgentBench; pages that share it prepare tasks once.
         instead: replacements in commands, output and files of the page, such as a free port.
         seconds: time limit of a command.
+        settings: content of ``agentbench.toml``: what this machine needs, such as a CA bundle.
         variables: variables of the shell, besides a few standard ones. Keys are not passed on.
     """
     work = place / "work"
     work.mkdir(parents=True)
     for name in ("tasks", "configs"):
         shutil.copytree(ROOT / name, work / name)
+    if settings:
+        (work / "agentbench.toml").write_text(settings, encoding="utf-8")
     programs = programs or Path(sys.executable).parent
     known = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     environment = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -20,7 +21,8 @@ from agentbench_core.cli.main import cli
 from agentbench_testing.chat_server import LoopbackServer, always, answer
 from tests.docs.runner import PAGES, PLUGIN_PAGES, ROOT, blocks, commands, has_commands, run_page
 
-RUN = [page for page in PAGES if page not in PLUGIN_PAGES and has_commands(page)]
+OWN_REPOSITORY = ROOT / "docs/your-own-repository.md"
+RUN = [page for page in PAGES if page not in (*PLUGIN_PAGES, OWN_REPOSITORY) and has_commands(page)]
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +34,15 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
 def test_the_page_holds(page: Path, tmp_path: Path, cache: Path) -> None:
     run_page(page, tmp_path / "page", cache=cache)
+
+
+@pytest.mark.docker
+@pytest.mark.index
+def test_from_a_clone_to_a_run(tmp_path: Path) -> None:
+    """The page about one's own repository holds, with containers and a package index."""
+    bundle = os.environ.get("SSL_CERT_FILE")  # this machine's network may need it, as the page explains
+    settings = f'[sandbox]\nname = "docker"\nca_bundle = "{bundle}"\n' if bundle else ""
+    run_page(OWN_REPOSITORY, tmp_path / "page", cache=tmp_path / "cache", settings=settings)
 
 
 def test_each_statistic_has_the_source_that_its_function_names() -> None:

@@ -20,6 +20,7 @@ from agentbench_core.values.events import EVENT_CLASSES
 from agentbench_core.values.execution import ResourceUsage
 from agentbench_core.values.failures import FailureReason
 from agentbench_core.values.task import DEFAULT_PROTECTED, TaskSpec
+from agentbench_tasks.mining.values import Code
 
 ROOT = Path(agentbench_core.__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "tasks/README.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -69,6 +70,12 @@ def test_every_event_and_failure_reason_is_documented() -> None:
     """In the pages that list them."""
     assert set(EVENT_CLASSES) <= set(re.findall(r"`([a-z_]+)`", page("run-directory.md")))
     assert set(FailureReason) <= set(re.findall(r"`([A-Z_]+)`", page("failures.md")))
+
+
+def test_every_code_of_mining_is_documented() -> None:
+    """In the order of the code, each with its meaning and what to do."""
+    rows = re.findall(r"^\| `([A-Z_]+)` \| (.+) \| (.+) \|$", page("your-own-repository.md"), re.MULTILINE)
+    assert [code for code, *_ in rows] == list(Code)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
