@@ -497,6 +497,20 @@ FAILURES = [
         Code.INTERNAL,
         "the package index could not be used: Temporary failure in name resolution",
     ),
+    (
+        "WARNING: Retrying after 'SSLError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed\n"
+        "ERROR: No matching distribution found for pip>=26.0\n"
+        "error: the package index has no pip>=26.0, which selects packages by date",
+        Code.INTERNAL,
+        "the package index could not be used: certificate verify failed; "
+        "behind a TLS-intercepting proxy, pass --set sandbox.ca_bundle=FILE",
+    ),
+    (
+        "ERROR: No matching distribution found for pip>=26.0\n"
+        "error: the package index has no pip>=26.0, which selects packages by date",
+        Code.INDEX_WITHOUT_DATES,
+        "the package index has no pip>=26.0, which selects packages by date",
+    ),
     ("Traceback:\nValueError: bad\nnote: x", Code.ENVIRONMENT_FAILED, "the installation failed: ValueError: bad"),
     ("", Code.ENVIRONMENT_FAILED, "the installation failed without a message"),
     ("x" * 9999, Code.ENVIRONMENT_FAILED, f"the installation failed: {'x' * 272}..."),

@@ -99,6 +99,10 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
+_REMEDIES = {
+    "certificate verify failed": "; behind a TLS-intercepting proxy, pass --set sandbox.ca_bundle=FILE",
+}
+
 _FAILURES: tuple[tuple[Code, str, Callable[[re.Match[str]], str]], ...] = (
     (
         Code.INDEX_WITHOUT_DATES,
@@ -107,7 +111,7 @@ _FAILURES: tuple[tuple[Code, str, Callable[[re.Match[str]], str]], ...] = (
     ),
     (
         Code.INDEX_WITHOUT_DATES,
-        r"error: (pip is configured with no-index.*|the package index has no pip.*)",
+        r"error: (pip is configured with no-index.*)",
         lambda found: found[1],
     ),
     (
@@ -119,7 +123,12 @@ _FAILURES: tuple[tuple[Code, str, Callable[[re.Match[str]], str]], ...] = (
         Code.INTERNAL,
         r"(Temporary failure in name resolution|Name or service not known|Network is unreachable|Connection refused"
         r"|Connection timed out|Read timed out|certificate verify failed|No space left on device)",
-        lambda found: f"the package index could not be used: {found[1]}",
+        lambda found: f"the package index could not be used: {found[1]}{_REMEDIES.get(found[1], '')}",
+    ),
+    (  # after failures of the network, which pip reports in the same way
+        Code.INDEX_WITHOUT_DATES,
+        r"error: (the package index has no pip.*)",
+        lambda found: found[1],
     ),
     (
         Code.ENVIRONMENT_FAILED,
