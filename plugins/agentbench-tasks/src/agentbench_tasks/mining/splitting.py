@@ -13,12 +13,15 @@ import attrs
 from agentbench_core import Deadline, path_matcher
 from agentbench_core.harness import DEFAULT_PROTECTED, Git
 from agentbench_tasks.mining.commit_tree import LARGEST
+from agentbench_tasks.mining.history import LIMITED
 from agentbench_tasks.mining.roles import role
 from agentbench_tasks.mining.values import Code, Commit, RejectedError
 
 _REGULAR = ("100644", "100755")
 _NONE = "000000"
 _MOST_HIDDEN = 200
+_MOST_CHANGED = 500
+_MOST_BYTES = 64 << 20
 PROTECTED = (*DEFAULT_PROTECTED, "**/tests", "**/test", "**/test_*.py", "**/*_test.py")
 """Globs of files that agents cannot change: the default ones, and tests anywhere. Hidden files always are."""
 _TEST = re.compile(rb"^(?:\s*(?:async\s+)?def\s+test|class\s+Test)", re.MULTILINE)
@@ -68,10 +71,15 @@ def split(git: Git, commit: Commit, deadline: Deadline, *, hidden_paths: Sequenc
         RejectedError: a file cannot be part of a task, or one of the parts is empty.
     """
     entries = list(_entries(git, commit, deadline))
+    for entry in entries:  # git does not check the names in trees that it fetches
+        if any(part in ("", ".", "..") or part.lower() == ".git" for part in entry.path.split("/")):
+            raise RejectedError(Code.UNSUPPORTED_FILE, f"{entry.path!r} is not a path inside the repository")
     is_hidden = (lambda path: role(path) == "test") if hidden_paths is None else set(hidden_paths).__contains__
     tests = [entry for entry in entries if is_hidden(entry.path) and entry.new_mode != _NONE]
     if len(tests) > _MOST_HIDDEN:
         raise RejectedError(Code.TOO_LARGE, f"{len(tests)} test files changed; the maximum is {_MOST_HIDDEN}")
+    if len(entries) > _MOST_CHANGED:
+        raise RejectedError(Code.TOO_LARGE, f"{len(entries)} files changed; the maximum is {_MOST_CHANGED}")
     is_protected = path_matcher(PROTECTED)
     others = [entry for entry in entries if not is_hidden(entry.path) and not is_protected(entry.path)]
     binary = _binary(git, commit, deadline)
@@ -113,7 +121,7 @@ def _check(entry: _Entry, *, binary: bool) -> None:
 
 def _binary(git: Git, commit: Commit, deadline: Deadline) -> frozenset[str]:
     """Paths that git regards as binary."""
-    arguments = ("diff-tree", "-r", "-z", "--no-renames", "--numstat", commit.parent, commit.id)
+    arguments = (*LIMITED, "diff-tree", "-r", "-z", "--no-renames", "--numstat", commit.parent, commit.id)
     lines = (line.split(b"\t", 2) for line in git.lines(*arguments, deadline=deadline))
     return frozenset(os.fsdecode(fields[2]) for fields in lines if len(fields) == 3 and fields[0] == b"-")
 
@@ -121,11 +129,16 @@ def _binary(git: Git, commit: Commit, deadline: Deadline) -> frozenset[str]:
 def _read(git: Git, entries: Sequence[_Entry], deadline: Deadline) -> Mapping[str, File]:
     asked = "".join(f"{entry.blob}\n" for entry in entries).encode()
     answers = git.run("cat-file", "--batch-check=%(objectsize)", stdin=asked, deadline=deadline).split()
-    for entry, size in zip(entries, answers, strict=True):
-        if int(size) > LARGEST:
+    sizes = [int(size) for size in answers]
+    for entry, size in zip(entries, sizes, strict=True):
+        if size > LARGEST:
             raise RejectedError(
-                Code.UNSUPPORTED_FILE, f"{entry.path!r} has {int(size)} bytes; the maximum is {LARGEST >> 20} MiB"
+                Code.UNSUPPORTED_FILE, f"{entry.path!r} has {size} bytes; the maximum is {LARGEST >> 20} MiB"
             )
+    if sum(sizes) > _MOST_BYTES:
+        raise RejectedError(
+            Code.TOO_LARGE, f"the changed files have {sum(sizes)} bytes; the maximum is {_MOST_BYTES >> 20} MiB"
+        )
     blobs = git.blobs([entry.blob for entry in entries], deadline)
     files = {
         entry.path: File(data=data, executable=entry.new_mode == _REGULAR[1])
@@ -139,7 +152,7 @@ def _read(git: Git, entries: Sequence[_Entry], deadline: Deadline) -> Mapping[st
 
 def _patch(git: Git, commit: Commit, paths: Sequence[str], deadline: Deadline) -> str:
     options = ("-p", "-r", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/")
-    arguments = ("diff-tree", *options, "--dst-prefix=b/", commit.parent, commit.id)
+    arguments = (*LIMITED, "diff-tree", *options, "--dst-prefix=b/", commit.parent, commit.id)
     magic = [f":(top,literal){path}" for path in paths]
     printed = git.run(*arguments, "--", *magic, deadline=deadline)
     try:
