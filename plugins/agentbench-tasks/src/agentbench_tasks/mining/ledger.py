@@ -68,33 +68,39 @@ class Ledger:
         """The latest entry of each commit, by its id."""
         self.environments: dict[str, Environment] = {}
         self._lock = threading.Lock()
+        self._end = 0  # bytes of the complete lines
         self._read()
 
     def add(self, value: Entry | Environment) -> None:
         """Append a line, and write it to disk. Raises InputError if that fails."""
-        line = _line(value)
+        self.add_all([value])
+
+    def add_all(self, values: Sequence[Entry | Environment]) -> None:
+        """Append lines, and write them to disk. Raises InputError if that fails."""
+        if not values:
+            return
         with self._lock:
             try:
-                with self.path.open("ab") as file:
-                    file.write(line)
-                    file.flush()
-                    os.fsync(file.fileno())
+                self._append(b"".join(map(_line, values)))
             except OSError as error:
-                self._cut()
                 raise InputError(
                     f"{self.path} cannot be written: {error.strerror}",
                     remedy="Make space, and run the command again: it continues where it stopped.",
                 ) from None
-            self._take(value)
-
-    def add_all(self, values: Sequence[Entry]) -> None:
-        """Append entries that are not there yet, without waiting for the disk after each of them."""
-        with self._lock, self.path.open("ab") as file:
             for value in values:
-                file.write(_line(value))
                 self._take(value)
-            file.flush()
-            os.fsync(file.fileno())
+
+    def _append(self, lines: bytes) -> None:
+        """Write lines after the last complete one: a killed process or a full disk may have left a part of a line."""
+        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        with os.fdopen(handle, "wb", buffering=0) as file:
+            file.truncate(self._end)
+            file.seek(self._end)
+            left = memoryview(lines)
+            while left:
+                left = left[file.write(left) :]
+            os.fsync(handle)
+        self._end += len(lines)
 
     def _take(self, value: Entry | Environment) -> None:
         if isinstance(value, Entry):
@@ -103,7 +109,6 @@ class Ledger:
             self.environments[value.key] = value
 
     def _read(self) -> None:
-        self._cut()
         for number, line in enumerate(self._lines(), start=1):
             where = f"{self.path}:{number}"
             try:
@@ -117,16 +122,12 @@ class Ledger:
             self._take(value)
 
     def _lines(self) -> Sequence[bytes]:
+        """The complete lines. Nothing is changed: another process may be writing the last one."""
         with contextlib.suppress(FileNotFoundError):
-            return self.path.read_bytes().splitlines()
-        return ()
-
-    def _cut(self) -> None:
-        """Remove an incomplete last line, which a killed process or a full disk may leave."""
-        with contextlib.suppress(OSError):
             data = self.path.read_bytes()
-            if data and not data.endswith(b"\n"):
-                os.truncate(self.path, data.rfind(b"\n") + 1)
+            self._end = data.rfind(b"\n") + 1
+            return data[: self._end].splitlines()
+        return ()
 
 
 def _line(value: Entry | Environment) -> bytes:

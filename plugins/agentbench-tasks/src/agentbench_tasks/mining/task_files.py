@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import yaml
 
-from agentbench_core import InputError
+from agentbench_core import InputError, Tree
 from agentbench_core.harness import TASK_FILE, Task, read_task
 from agentbench_tasks.mining.splitting import Split, marked, with_canary
 
@@ -92,11 +92,10 @@ class TaskText:
 def write_task(directory: Path, task_id: str, suite: str, text: TaskText, split: Split) -> Task:
     """Write all files of a task into an empty or missing directory, and read it. Raises InputError if that fails."""
     try:
-        for path, file in split.hidden.items():
-            target = directory / CHECKS / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(marked(path, file.data))
-            target.chmod(0o755 if file.executable else 0o644)
+        (directory / CHECKS).mkdir(parents=True)
+        with Tree(directory / CHECKS) as tree:  # never writes outside of it
+            for path, file in split.hidden.items():
+                tree.write(path, marked(path, file.data), executable=file.executable)
         (directory / PATCH).write_text(with_canary(split.patch), encoding="utf-8", newline="")
     except OSError as error:
         raise InputError(
@@ -130,7 +129,9 @@ def install_task(staged: Path, suite: Path, task_id: str) -> Path:
 
 
 def remove_staged(directory: Path) -> None:
-    """Remove a staging directory, if it exists."""
+    """Remove a staging directory, if it exists. A symbolic link is removed, not what it refers to."""
+    if directory.is_symlink():  # in a suite that somebody else has made
+        directory.unlink()
     shutil.rmtree(directory, ignore_errors=True)
 
 
