@@ -7,9 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 import yaml
 
 from agentbench_testing.fixtures import RunAgentbench
+from tests.histories import History
 
 FIRST = {
     "shop/__init__.py": "",
@@ -65,38 +65,6 @@ TEST_DISCOUNT = (
             assert [total(range(n * 3), n) for n in range(2, 9)] == [14.7, 34.92, 63.36, 99.75, 143.82, 195.3, 253.92]
         """
 )
-
-
-class History:
-    """A repository made for a test. Each commit has a date of its own."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._number = 0
-        path.mkdir()
-        self._git("init", "-q", "-b", "main")
-
-    def commit(self, message: str, files: Mapping[str, str | None], *, author: str = "Ada <ada@example.com>") -> str:
-        """Write files (``None`` deletes one), commit them, and return the commit's id."""
-        for name, text in files.items():
-            target = self.path / name
-            if text is None:
-                target.unlink()
-                continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(textwrap.dedent(text))
-        self._number += 1
-        date = f"2024-03-{self._number:02}T12:00:00Z"
-        self._git("add", "-A")
-        self._git("commit", "-q", "--allow-empty", "--author", author, "-m", message, date=date)
-        return self._git("rev-parse", "HEAD").strip()
-
-    def _git(self, *arguments: str, date: str = "2024-03-01T12:00:00Z") -> str:
-        who = {f"GIT_{role}_{what}": "ada" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-        env = {**os.environ, **who, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date, "GIT_CONFIG_GLOBAL": "/dev/null"}
-        done = subprocess.run(["git", *arguments], cwd=self.path, env=env, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
 
 
 @pytest.fixture
