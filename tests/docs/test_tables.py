@@ -96,6 +96,7 @@ ROWS = {
     *(f"E{number:02}" for number in range(1, 16)),
     *(f"F{number:02}" for number in range(1, 36)),
     *(f"N{number:02}" for number in range(1, 7)),
+    *(f"M{number:02}" for number in range(1, 12)),
 }
 """Rows of the threat model that `docs/security.md` must have."""
 

@@ -113,7 +113,7 @@ def spec_of(*commands: str) -> EnvironmentSpec:
 
 
 def test_an_environment_by_date_and_the_same_one_from_its_pins(provider: DockerProvider, tree: Path) -> None:
-    """Packages are those of the date; the commands for task.yaml create an equal environment, where the tests pass."""
+    """M05: packages are those of the date; the commands for task.yaml create an equal environment, where the tests pass."""
     date = "2023-06-01T00:00:00Z"
     recipe = recipes(Tree(tree), date=date, version="1.2.4.dev5", pythons=["3.11"])[0]
     first = provider.prepare(spec_of(*recipe.resolve, *recipe.project), tree, Quiet(), Deadline(900))
@@ -140,7 +140,7 @@ def test_a_requirement_that_is_younger_than_the_commit(provider: DockerProvider,
 
 
 def test_an_index_whose_files_have_no_upload_times(provider: DockerProvider, tree: Path) -> None:
-    """It fails, although another index has them."""
+    """M05: it fails, although another index has them."""
     (resolve,) = recipes(Tree(tree), date="2023-06-01T00:00:00Z", version="1", pythons=["3.11"])[0].resolve
     serve = f"{shlex.join(['python', '-c', SERVE])} > /dev/null 2>&1"
     with pytest.raises(SetupError) as caught:

@@ -160,7 +160,7 @@ VALUES |= {"clock": "'1 True'", "today": "'1 True'"}
 
 
 def test_a_hostile_program_yields_only_certain_values(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
-    """Each of its functions has its own reason, and the one that only prints noise is proposed."""
+    """M10: each of its functions has its own reason, and the one that only prints noise is proposed."""
     tests = "\n".join(f"def test_{name}():\n    assert {name}(1) == {VALUES.get(name, True)}\n" for name in NAMES)
     noisy = "def test_noisy():\n    assert noisy('some text') == 'some text 71271'\n"
     directory = make_task(

@@ -381,7 +381,7 @@ def hostile(origin: Path, git: RunGit) -> Path:
 
 
 def test_nothing_of_a_source_runs(origin: Path, tmp_path: Path, git: RunGit) -> None:
-    """G07, G09: hooks, filters, submodules and configuration of a source, of its worktree, or included."""
+    """G07, G09, M01: hooks, filters, submodules and configuration of a source, of its worktree, or included."""
     (origin / ".gitmodules").write_text('[submodule "x"]\n\tpath = x\n\turl = ext::touch ran\n')
     (origin / ".gitattributes").write_text("* filter=x diff=x\n")
     git(origin, "add", ".")
@@ -394,7 +394,7 @@ def test_nothing_of_a_source_runs(origin: Path, tmp_path: Path, git: RunGit) -> 
 
 
 def test_a_partial_clone_is_refused(origin: Path, tmp_path: Path, git: RunGit) -> None:
-    """G07: a source that lacks objects does not fetch them, which could run its configuration."""
+    """G07, M01: a source that lacks objects does not fetch them, which could run its configuration."""
     git(origin, "config", "uploadpack.allowFilter", "true")
     git(tmp_path, "clone", "-q", "--filter=blob:none", "--no-checkout", origin.as_uri(), "partial")
     message = refusal(tmp_path, "partial")

@@ -229,7 +229,7 @@ def test_different_pins_have_different_layers(make: Make, cache: Cache) -> None:
 
 
 def test_the_shared_cache_is_mounted_only_if_it_may_be(make: Make, provider: DockerProvider) -> None:
-    """H39: without the shared cache, neither the layer nor the rest of the setup has the mount."""
+    """H39, M05: without the shared cache, neither the layer nor the rest of the setup has the mount."""
     mounted: list[bool] = []
 
     def look() -> None:

@@ -180,6 +180,7 @@ def test_a_short_text_that_asks_something_is_accepted(subject: str) -> None:
     ],
 )
 def test_a_text_that_contains_the_solution_is_refused(text: str, reason: str) -> None:
+    """M06: or the hidden tests; the reason names what it contains."""
     code, found = refused(commit("Fixes #12"), {"#12": discussion(text)})
     assert code is Code.DESCRIPTION_REVEALS_FIX
     assert found.startswith("The text (issue) contains ")
@@ -258,6 +259,7 @@ def test_a_text_is_cleaned(case: str) -> None:
 
 
 def test_the_ids_of_the_commits_are_removed_from_code() -> None:
+    """M06: of the fix and of its parent, also abbreviated."""
     assert clean(f"Run\n\n```\npip install pkg@{ID}\ngit show {PARENT[:8]}\n```", ids=(ID, PARENT)) == (
         "Run\n\n```\npip install pkg@\ngit show\n```"
     )
@@ -273,7 +275,7 @@ def test_a_long_text_is_cut(filler: str) -> None:
 
 @given(st.text(max_size=300) | st.text(alphabet="#@![]()`~<>-/ab1 \n\t:.,", max_size=300))
 def test_any_text_can_be_cleaned(text: str) -> None:
-    """Cleaning never raises, and never leaves control characters."""
+    """M06: cleaning never raises, and never leaves control characters."""
     cleaned = clean(text)
     describes(cleaned)
     assert not any(letter < " " and letter not in "\n\t" for letter in cleaned)
@@ -329,7 +331,7 @@ def seconds(what: Callable[[], object]) -> float:
 
 @pytest.mark.parametrize("part", SLOW)
 def test_cleaning_takes_linear_time(part: str) -> None:
-    """Four times the text takes far less than sixteen times as long."""
+    """M03: four times the text takes far less than sixteen times as long."""
     small, large = (part * (size // len(part)) for size in (16_000, 64_000))
     assert seconds(lambda: clean(large)) < 10 * seconds(lambda: clean(small)) + 0.05
 

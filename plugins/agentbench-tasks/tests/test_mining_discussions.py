@@ -91,6 +91,7 @@ def test_an_empty_export(tmp_path: Path) -> None:
 
 
 def test_every_problem_is_listed(tmp_path: Path) -> None:
+    """M11: in one message, and no item of such a file is used."""
     path = exported(
         tmp_path,
         [
@@ -128,6 +129,7 @@ def test_many_problems_fit_on_a_screen(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_is_not_an_export(tmp_path: Path, content: bytes, problem: str) -> None:
+    """M11: the message tells what the file contains instead."""
     path = tmp_path / "issues.json"
     path.write_bytes(content)
     assert problems(path) == [problem]

@@ -266,7 +266,7 @@ def test_the_same_history_gives_the_same_result(history: Any) -> None:
 
 
 def test_lines_that_resemble_git_output(history: Any) -> None:
-    """Lines of files are not taken for headers, and very long lines and missing newlines are read."""
+    """M02: lines of files are not taken for headers, and very long lines and missing newlines are read."""
     history.commit("Start", {"src/p/a.py": "1\n", "tests/test_a.py": "1"})
     fake = f"++ b/x.py\ndiff --git a/x b/x\ncommit {history.ids[0]}\n@@ -1,9 +1,9 @@\n-- a/x.py\n\\ No newline\n\r\rx"
     history.commit("headers", {"src/p/a.py": fake, "tests/test_a.py": f"{fake}\n\n", "CHANGES.md": fake})

@@ -157,7 +157,7 @@ def test_merges_of_long_lived_branches(subject: str, branch: str) -> None:
 
 
 def test_odd_names_and_messages(history: Any) -> None:
-    """Nothing in a name or message is taken for a part of git's output."""
+    """M02: nothing in a name or message is taken for a part of git's output."""
     fake = f"commit\n{'1' * 40} {'2' * 40}\n1 1\nEve\n:100644 100644 {'0' * 40} {'0' * 40} M\nx.py\n1\t1\tx.py"
     names = [
         "new\nline.py",
@@ -188,6 +188,7 @@ def test_odd_names_and_messages(history: Any) -> None:
 
 
 def test_many_files_are_not_all_listed(history: Any) -> None:
+    """M03: a commit has at most `MOST_FILES` of them, and the next one is read correctly."""
     history.commit("Start", {"a.py": "1\n"})
     history.commit("5,000 files", {f"d{number % 7}/{number}.py": "1\n" for number in range(5000)})
     history.commit("More", {"a.py": "2\n"})
@@ -196,6 +197,7 @@ def test_many_files_are_not_all_listed(history: Any) -> None:
 
 
 def test_a_history_that_would_fill_the_memory(history: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """M03: it is an error that tells what to do; a part of it can be read."""
     for number in range(4):
         history.commit(f"{number}\n\n{'x' * 50_000}", {"a.py": f"{number}\n"})
     monkeypatch.setattr(history_module, "_MOST_BYTES", 100_000)

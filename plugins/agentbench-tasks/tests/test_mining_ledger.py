@@ -16,7 +16,7 @@ def entry(commit: str) -> Entry:
 
 
 def test_an_incomplete_line_is_replaced_by_the_next_one_but_not_by_reading(tmp_path: Path) -> None:
-    """Another process may be writing it while ``--explain`` or ``--dry-run`` reads the file."""
+    """M08: another process may be writing it while ``--explain`` or ``--dry-run`` reads the file."""
     Ledger(tmp_path).add(entry("a" * 40))
     file = tmp_path / LEDGER_FILE
     with file.open("ab") as writing:
@@ -31,7 +31,7 @@ def test_an_incomplete_line_is_replaced_by_the_next_one_but_not_by_reading(tmp_p
 
 
 def test_links_in_a_suite_are_not_followed(tmp_path: Path) -> None:
-    """A suite may be part of a repository that somebody else has made."""
+    """M08: a suite may be part of a repository that somebody else has made."""
     suite, outside = tmp_path / "suite", tmp_path / "outside"
     suite.mkdir()
     outside.mkdir()

@@ -233,7 +233,7 @@ filterwarnings = ["error", "ignore:x:trio.TrioDeprecationWarning", "ignore::unkn
 
 
 def test_nothing_that_a_shell_would_interpret_is_in_a_command_unquoted() -> None:
-    """Names and versions are parsed, so text from the repository cannot end its quotes."""
+    """M04: names and versions are parsed, so text from the repository cannot end its quotes."""
     groups = (
         '[dependency-groups]\ntest = ["x; python_version > \'3\' # $(id)", "y\'; id", \'z; sys_platform != "a`id`"\']\n'
     )
@@ -389,7 +389,7 @@ def test_any_files_give_a_recipe(files: dict[str, str]) -> None:
 
 
 def test_files_that_are_too_large_or_too_deep() -> None:
-    """Nothing takes much time or memory; such files are left out."""
+    """M03: nothing takes much time or memory; such files are left out."""
     doubled = "".join(f"b{n} = b{n - 1} + b{n - 1}\n" for n in range(1, 60))
     groups = "[dependency-groups]\ntest = [{include-group = 'g0'}]\n"
     groups += "".join(
@@ -442,6 +442,7 @@ def test_the_packages_of_an_environment_become_setup_commands() -> None:
     ],
 )
 def test_anything_else_is_rejected(line: str) -> None:
+    """M04: other than `name==version`, both when it is read and when it is written."""
     with pytest.raises(RejectedError) as caught:
         pins(f"y==1\n{line}\n", "p")
     assert caught.value.rejection.code == Code.ENVIRONMENT_FAILED
@@ -498,7 +499,7 @@ FAILURES = [
         "the package index could not be used: Temporary failure in name resolution",
     ),
     (
-        "WARNING: Retrying after 'SSLError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed\n"
+        "WARNING: Retrying after 'SSLError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to\n"
         "ERROR: No matching distribution found for pip>=26.0\n"
         "error: the package index has no pip>=26.0, which selects packages by date",
         Code.INTERNAL,
@@ -562,7 +563,7 @@ def test_an_index_without_upload_times(variables: dict[str, str], reason: str, t
 
 
 def test_local_packages_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They have no upload times; an index that is served by HTTP, and the settings for its servers, stay."""
+    """M05: they have no upload times; an index that is served by HTTP, and the settings for its servers, stay."""
     config = tmp_path / "pip.conf"
     config.write_text(
         "[global]\nindex-url = https://127.0.0.1/one\ncert = /ca\nfind-links = /wheels\n"

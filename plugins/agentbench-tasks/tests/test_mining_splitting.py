@@ -49,11 +49,13 @@ def forged(git: Git, parent: str, names: list[str], name: str) -> str:
     [(["..", "..", ".."], "test_a.py"), ([], "../../../test_a.py"), ([".GIT"], "test_a.py")],
 )
 def test_paths_that_lead_out_of_the_repository_are_refused(history: Any, names: list[str], name: str) -> None:
+    """M02: git does not check the names in trees."""
     base = history.commit("Start", {"pkg/a.py": "X = 1\n"})
     assert rejection(history, forged(history.git, base, names, name)) == Code.UNSUPPORTED_FILE
 
 
 def test_the_size_of_a_fix_is_bounded(history: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """M03: in bytes, and in files of any kind."""
     monkeypatch.setattr("agentbench_tasks.mining.splitting._MOST_BYTES", 5000)
     history.commit("Start", {"pkg/a.py": "X = 1\n"})
     files = {"pkg/a.py": "X = 2\n", "tests/test_a.py": TEST}

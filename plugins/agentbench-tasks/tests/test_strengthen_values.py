@@ -93,6 +93,7 @@ def test_plain_data_survives_its_journey(value: Any) -> None:
      ["dict", [1]], ["dict", [["list"], None]], ["set", ["list"]], ["object", "x"], {"a": 1}, ["float", "0x1p99999"]],
 )  # fmt: skip
 def test_forms_that_the_observer_does_not_write_are_refused(form: Any) -> None:
+    """M10: a program may write them instead of the observer."""
     with pytest.raises((ValueError, OverflowError)):
         decode(form)
     deep: Any = None
@@ -114,7 +115,7 @@ def test_only_plain_data_has_a_source() -> None:
 
 
 def test_hostile_calls_are_observed_without_harm(tmp_path: Path) -> None:
-    """Huge, cyclic and disguised values, exceptions, exits, output and endless loops each get their own line."""
+    """M10: huge, cyclic and disguised values, exceptions, exits, output and endless loops each get their own line."""
     (tmp_path / "plan.json").write_text(json.dumps({"order": [*range(17)], "seconds": 0.3}))
     variables = {
         "AGENTBENCH_INPUTS": str(tmp_path),
