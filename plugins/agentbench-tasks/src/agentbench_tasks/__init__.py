@@ -1,1 +1,1 @@
-"""Creating and validating tasks: `tasks new` and `validate-tasks`."""
+"""Commands for authors of tasks: create, mine, validate, strengthen and refresh them."""
