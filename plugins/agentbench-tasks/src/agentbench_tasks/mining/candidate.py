@@ -289,12 +289,14 @@ class Candidate:
                 raise RejectedError(Code.FLAKY, f"{times} of {len(checks)} checks failed: {message}")
             raise RejectedError(Code.INVALID, message)
         calibration = checks[0].calibration
-        if calibration is not None:
-            for line in calibration.summary:
-                self._step(line)
-            if calibration.weakness:
-                self.labels.append("weak_verdict")
-                self._step(f"weak_verdict: {calibration.weakness}")
+        for line in calibration.summary if calibration else ():
+            self._step(line)
+        weakness = calibration.weakness if calibration else ""
+        if not weakness and not (calibration and calibration.data):  # the scorer knows no values of the tests
+            weakness = "only the exit code of the test command is checked"
+        if weakness:
+            self.labels.append("weak_verdict")
+            self._step(f"weak_verdict: {weakness}")
         seconds = sum(check.duration_sec for check in checks)
         self._step(f"valid in {len(checks)} of {len(checks)} checks, {seconds:.1f} s")
         return f"valid in {len(checks)} of {len(checks)} checks"
@@ -329,7 +331,7 @@ class Candidate:
         if "weak_verdict" in self.labels:
             figures["proposals"] = self.proposals
         return {
-            "commit": commit.id,
+            **({"commit": commit.id} if self.hidden_paths is None else {}),  # otherwise, no repository contains it
             "date": commit.date,
             "author_date": commit.author_date,
             "text": described.source,
