@@ -32,7 +32,7 @@ from agentbench_tasks.mining.candidate import MiningSettings
 from agentbench_tasks.mining.discussions import read_discussions
 from agentbench_tasks.mining.flags import mining_settings, mining_variant, work_flags
 from agentbench_tasks.mining.funnel import Funnel, FunnelSettings, sift
-from agentbench_tasks.mining.history import read_history
+from agentbench_tasks.mining.history import find_commit, read_history
 from agentbench_tasks.mining.ledger import Entry, Ledger, held, known_results
 from agentbench_tasks.mining.mine import Source, Watcher, mine, open_workshop, settings_digest
 from agentbench_tasks.mining.values import Code, Commit
@@ -244,7 +244,9 @@ def _explain(
     *,
     as_json: bool,
 ) -> int:
-    full = history.git.resolve(f"{asked}^{{commit}}", deadline)
+    full = find_commit(history, asked, deadline)
+    if full is None:
+        raise InputError(f"no commit {asked!r} in {history.url}", remedy="Pass a commit that is on a branch or tag.")
     commit = next((commit for commit in commits if commit.id == full), None)
     if commit is None:
         where = "is not on the main line of the repository, or outside --since and --until"

@@ -16,6 +16,8 @@ from agentbench_tasks.mining.candidate import MiningSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+JUNIT_ALONE = "--junit requires --test-command; the results of pytest are read without it"
+"""The message for a flag that needs another one."""
 _PYTHON = re.compile(r"(?P<version>3\.\d+)(?:=(?P<image>\S+))?")
 
 
@@ -77,7 +79,7 @@ def mining_settings(suite: str, typed: Mapping[str, Any]) -> MiningSettings:
     names = {field.name for field in attrs.fields(MiningSettings)} & typed.keys()
     settings = MiningSettings(suite=suite, **{name: typed[name] for name in names})
     if settings.junit and not settings.test_command:
-        raise click.UsageError("--junit requires --test-command; the results of pytest are read without it")
+        raise click.UsageError(JUNIT_ALONE)
     return settings
 
 

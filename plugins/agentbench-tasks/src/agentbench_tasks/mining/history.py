@@ -18,7 +18,7 @@ from typing import IO, Literal
 import attrs
 
 from agentbench_core import Deadline, InputError
-from agentbench_core.harness import Git
+from agentbench_core.harness import Git, History
 from agentbench_tasks.mining.values import Commit, FileChange
 
 MOST_FILES = 2000
@@ -279,6 +279,15 @@ def _date(text: str) -> str:
 
 
 def read_commit(git: Git, commit: str, *, deadline: Deadline) -> Commit:
-    """One commit, with its difference from its first parent."""
+    """One commit, with its difference from its first parent, which is empty for a commit without parents."""
     (found,) = _commits(git, [commit], deadline)
-    return found
+    if git.resolve(f"{commit}^2", deadline) is None:
+        return found
+    line = read_history(git, commit, since=found.date, until=found.date, deadline=deadline)  # with merged messages
+    return next((each for each in line if each.id == commit), found)
+
+
+def find_commit(history: History, name: str, deadline: Deadline) -> str | None:
+    """The id of a commit that a user names. ``HEAD`` is that of the source, not that of our copy."""
+    name = re.sub(r"\A(?:HEAD|@)(?=[~^]|\Z)", history.head, name)
+    return history.git.resolve(f"{name}^{{commit}}", deadline)

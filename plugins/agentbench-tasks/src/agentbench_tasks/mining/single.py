@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import attrs
 import click
 
-from agentbench_core import Deadline, InputError
-from agentbench_core.harness import App, GitFailedError, History, fetch_history, say
+from agentbench_core import Deadline, InputError, name_some
+from agentbench_core.harness import NAME_PATTERN, App, GitFailedError, History, fetch_history, say
 from agentbench_tasks.mining.candidate import Candidate
+from agentbench_tasks.mining.commit_tree import LARGEST
 from agentbench_tasks.mining.discussions import read_discussions
-from agentbench_tasks.mining.flags import mining_settings, mining_variant
-from agentbench_tasks.mining.history import read_commit
+from agentbench_tasks.mining.flags import JUNIT_ALONE, mining_settings, mining_variant
+from agentbench_tasks.mining.history import find_commit, read_commit
 from agentbench_tasks.mining.ledger import Ledger, held
 from agentbench_tasks.mining.mine import Source, Watcher, open_workshop
+from agentbench_tasks.mining.splitting import EXECUTABLE, REGULAR, File
 from agentbench_tasks.mining.values import Code, Commit
 
 _SECONDS = 3600.0
+_GIT = ".git"
 
 
 @attrs.frozen(kw_only=True)
@@ -37,14 +43,28 @@ class Fix:
 
 
 def new_from_fix(app: App, task_id: str, suite: str, root: Path, fix: Fix, typed: Mapping[str, Any]) -> int:
-    """Create and validate one task. Raises InputError if anything prevents it."""
-    _check(fix)
+    """Create and validate one task.
+
+    Raises:
+        UsageError: flags do not fit together.
+        InputError: anything else prevents it.
+        UnavailableError: the repository or the sandbox is not available.
+    """
+    _check(task_id, suite, fix, typed)
     settings = mining_settings(suite, typed)
+    discussions = read_discussions(Path(typed["issues"])) if typed.get("issues") else {}
     deadline = Deadline(_SECONDS)
+    if fix.tests and not Path(fix.repo).is_dir():
+        raise InputError("--tests needs a local repository", remedy="Clone it, and pass its directory as --repo.")
     history = fetch_history(fix.repo, beside=Path.cwd(), deadline=deadline)
     hidden: Sequence[str] | None = None
     if fix.commit:
         commit = read_commit(history.git, _resolved(history, fix.commit, deadline), deadline=deadline)
+        if not commit.parent:
+            raise InputError(
+                f"commit {fix.commit} is the first commit of the repository: there is no code before it",
+                remedy="Pass the commit that fixed the bug.",
+            )
     else:
         files = _test_files(Path(fix.repo), fix.tests)
         commit, hidden = _assembled(history, fix, files, deadline), list(files)
@@ -54,13 +74,7 @@ def new_from_fix(app: App, task_id: str, suite: str, root: Path, fix: Fix, typed
         raise InputError(f"{directory / task_id} already exists", remedy="Choose another id, or remove the directory.")
     watcher = _Steps()
     with held(directory):
-        issues = typed.get("issues")
-        source = Source(
-            history=history,
-            root=directory,
-            ledger=Ledger(directory),
-            discussions=read_discussions(Path(issues)) if issues else {},
-        )
+        source = Source(history=history, root=directory, ledger=Ledger(directory), discussions=discussions)
         with open_workshop(source, settings, variant, watcher, workers=1, resists=None) as shop:
 
             def work(text: str) -> Any:
@@ -72,7 +86,8 @@ def new_from_fix(app: App, task_id: str, suite: str, root: Path, fix: Fix, typed
             if entry.code in (Code.NO_DESCRIPTION, Code.DESCRIPTION_REVEALS_FIX) and _is_interactive():
                 say(f"{entry.code}: {entry.reason}")
                 entry = work(click.prompt("Describe the bug, without its solution"))
-        if fix.commit:
+        known = source.ledger.entries.get(commit.id)
+        if fix.commit and (entry.task or known is None or not known.task):  # a task of this commit stays known
             source.ledger.add(entry)
     if not entry.task:
         remedy = "Pass --description TEXT." if entry.code in (Code.NO_DESCRIPTION, Code.DESCRIPTION_REVEALS_FIX) else ""
@@ -84,11 +99,23 @@ def new_from_fix(app: App, task_id: str, suite: str, root: Path, fix: Fix, typed
     return 0
 
 
-def _check(fix: Fix) -> None:
+def _check(task_id: str, suite: str, fix: Fix, typed: Mapping[str, Any]) -> None:
+    """Raises UsageError with all problems of the flags."""
+    problems = [
+        f"{name!r} is not a valid {what}: use up to 64 lowercase letters, digits, '._-'"
+        for what, name in (("task id", task_id), ("suite", suite))
+        if not re.fullmatch(NAME_PATTERN, name)
+    ]
     if bool(fix.commit) == bool(fix.tests or fix.patch):
-        raise click.UsageError("--repo requires either --fix COMMIT, or --tests PATH and --patch FILE")
-    if bool(fix.tests) != bool(fix.patch):
-        raise click.UsageError("--tests and --patch belong together")
+        problems.append("--repo requires either --fix COMMIT, or --tests PATH and --patch FILE")
+    elif bool(fix.tests) != bool(fix.patch):
+        problems.append("--tests and --patch belong together")
+    if fix.commit and fix.base != "HEAD":
+        problems.append("--base requires --tests and --patch; the base of a commit is its first parent")
+    if typed["junit"] and not typed["test_command"]:
+        problems.append(JUNIT_ALONE)
+    if problems:
+        raise click.UsageError("\n".join(problems))
 
 
 def _is_interactive() -> bool:
@@ -106,39 +133,59 @@ class _Steps(Watcher):
 
 
 def _resolved(history: History, name: str, deadline: Deadline) -> str:
-    full = history.git.resolve(f"{name}^{{commit}}", deadline)
+    full = find_commit(history, name, deadline)
     if full is None:
         raise InputError(f"no commit {name!r} in {history.url}", remedy="Pass a commit that is on a branch or tag.")
     return full
 
 
-def _test_files(repository: Path, names: Sequence[str]) -> Mapping[str, bytes]:
-    """The content of the named files, and of all files in the named directories, by path in the repository."""
-    if not repository.is_dir():
-        raise InputError("--tests needs a local repository", remedy="Clone it, and pass its directory as --repo.")
+def _test_files(repository: Path, names: Sequence[str]) -> Mapping[str, File]:
+    """The named files, and all files in the named directories, by path in the repository."""
     root = repository.resolve()
-    files: dict[str, bytes] = {}
+    files: dict[str, File] = {}
     problems = []
     for name in names:
-        path = root / name
-        if not path.resolve().is_relative_to(root) or not path.exists():
-            problems.append(f"--tests {name}: not in {repository}")
+        path = Path(os.path.normpath(root / name))
+        if not path.is_relative_to(root) or not path.exists() or _GIT in path.parts:
+            problems.append(f"--tests {name}: not a file or directory of {repository}")
+            continue
+        link = next((each for each in (path, *path.parents) if each.is_relative_to(root) and each.is_symlink()), None)
+        if link is not None and link != root:
+            problems.append(f"--tests {name}: {link.relative_to(root)} is a symbolic link")
             continue
         for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            relative = each.relative_to(root).as_posix()
+            if {"__pycache__", _GIT}.intersection(each.parts):
+                continue
             if each.is_symlink():
-                problems.append(f"--tests {name}: {each} is a symbolic link")
-            elif each.is_file() and "__pycache__" not in each.parts:
-                files[PurePosixPath(each.relative_to(root)).as_posix()] = each.read_bytes()
+                problems.append(f"--tests {name}: {relative} is a symbolic link")
+            elif each.is_file():
+                try:
+                    files[relative] = File(data=_read(each), executable=os.access(each, os.X_OK))
+                except OSError as error:
+                    problems.append(f"--tests {name}: {relative} cannot be read: {error.strerror}")
     if problems or not files:
-        raise InputError("\n".join(problems) or "--tests names no files", remedy="Pass files of the repository.")
+        raise InputError(
+            "\n".join(problems) or f"--tests: there are no files in {name_some(names)}",
+            remedy="Pass files and directories of the repository.",
+        )
     return files
 
 
-def _assembled(history: History, fix: Fix, tests: Mapping[str, bytes], deadline: Deadline) -> Commit:
+def _read(path: Path) -> bytes:
+    """The content of a file. Raises OSError if it is too large."""
+    with path.open("rb") as file:
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise OSError(errno.EFBIG, f"it has more than {LARGEST >> 20} MiB")
+    return data
+
+
+def _assembled(history: History, fix: Fix, tests: Mapping[str, File], deadline: Deadline) -> Commit:
     """A commit in our own repository, with the patch and the tests on top of the base."""
-    git, base = history.git, _resolved(history, fix.base if fix.base != "HEAD" else history.head, deadline)
+    git, base = history.git, _resolved(history, fix.base, deadline)
     try:
-        patch = Path(fix.patch).read_bytes()
+        patch = _read(Path(fix.patch))
     except OSError as error:
         raise InputError(f"--patch {fix.patch}: {error.strerror}") from None
     with tempfile.TemporaryDirectory(prefix="agentbench-") as scratch:
@@ -151,9 +198,17 @@ def _assembled(history: History, fix: Fix, tests: Mapping[str, bytes], deadline:
                 f"--patch {fix.patch} does not apply to {base[:12]}: {error.stderr.strip()}",
                 remedy="Pass a patch made with `git diff` against --base.",
             ) from None
-        for path, data in tests.items():
-            blob = git.run("hash-object", "-w", "--stdin", stdin=data, deadline=deadline).decode().strip()
-            git.run("update-index", "--add", "--cacheinfo", f"100644,{blob},{path}", deadline=deadline, env=env)
+        for path, file in tests.items():
+            blob = git.run("hash-object", "-w", "--stdin", stdin=file.data, deadline=deadline).decode().strip()
+            entry = f"{EXECUTABLE if file.executable else REGULAR},{blob},{path}"
+            git.run("update-index", "--add", "--replace", "--cacheinfo", entry, deadline=deadline, env=env)
         tree = git.run("write-tree", deadline=deadline, env=env).decode().strip()
     made = git.run("commit-tree", tree, "-p", base, "-m", "Fix", deadline=deadline).decode().strip()
-    return attrs.evolve(read_commit(git, made, deadline=deadline), subject="", body="")
+    commit = read_commit(git, made, deadline=deadline)
+    if not any(change.path in tests for change in commit.files):
+        raise InputError(
+            f"--tests: all files are the same in {base[:12]}, to which the patch applies",
+            remedy="Pass a commit without these tests as --base.",
+        )
+    date = read_commit(git, base, deadline=deadline).date  # a lower bound, and the date of the dependencies
+    return attrs.evolve(commit, subject="", body="", date=date, author_date=date)

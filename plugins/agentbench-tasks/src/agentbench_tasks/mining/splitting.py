@@ -17,7 +17,8 @@ from agentbench_tasks.mining.history import LIMITED
 from agentbench_tasks.mining.roles import role
 from agentbench_tasks.mining.values import Code, Commit, RejectedError
 
-_REGULAR = ("100644", "100755")
+REGULAR, EXECUTABLE = "100644", "100755"
+"""Modes of regular files in git."""
 _NONE = "000000"
 _MOST_HIDDEN = 200
 _MOST_CHANGED = 500
@@ -113,7 +114,7 @@ def _check(entry: _Entry, *, binary: bool) -> None:
         entry.path.encode()
     except UnicodeEncodeError:
         raise RejectedError(Code.UNSUPPORTED_FILE, f"{entry.path!r} is not a UTF-8 file name") from None
-    if not modes.issubset(_REGULAR):
+    if not modes.issubset((REGULAR, EXECUTABLE)):
         raise RejectedError(Code.UNSUPPORTED_FILE, f"{entry.path!r} is a symbolic link or a submodule")
     if binary:
         raise RejectedError(Code.UNSUPPORTED_FILE, f"{entry.path!r} is a binary source file")
@@ -141,7 +142,7 @@ def _read(git: Git, entries: Sequence[_Entry], deadline: Deadline) -> Mapping[st
         )
     blobs = git.blobs([entry.blob for entry in entries], deadline)
     files = {
-        entry.path: File(data=data, executable=entry.new_mode == _REGULAR[1])
+        entry.path: File(data=data, executable=entry.new_mode == EXECUTABLE)
         for entry, data in zip(entries, blobs, strict=True)
     }
     pointers = [path for path, file in files.items() if file.data.startswith(b"version https://git-lfs")]
