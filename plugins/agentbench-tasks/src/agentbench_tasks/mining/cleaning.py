@@ -22,6 +22,7 @@ _INLINE = re.compile(r"(?<!`)`[^`\n]{1,500}`(?!`)")
 _CODE_LINE = re.compile(r" {4}|\t|>>> |\.\.\. |[+-](?! )")
 _HELD = re.compile("\ue000([0-9]+)\ue001")
 
+_TERMINAL = re.compile(r"\x1b\[[0-9;:?]{0,50}[ -/]?[@-~]")  # such as a color
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _TAG = re.compile(r"</?(?:details|summary|img|p|div|span|br|sub|sup|a|b|i|em|strong|center|h[1-6]|kbd)\b[^<>]{0,2000}>")
 _IMAGE = re.compile(r"!\[[^\[\]\n]{0,500}\](?:\([^()\n]{0,2000}\)|\[[^\[\]\n]{0,200}\])")
@@ -149,6 +150,7 @@ def _plain(text: str) -> str:
     """The text with uniform line ends, and without characters that are invisible or control something."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
     unseen = ("Cc", "Cf", "Cs", "Co", "Cn")
+    text = _TERMINAL.sub("", text)
     return "".join(letter for letter in text if letter in "\n\t" or unicodedata.category(letter) not in unseen)
 
 
