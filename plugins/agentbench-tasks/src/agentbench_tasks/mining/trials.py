@@ -61,7 +61,7 @@ class Trials:
         if fixed.timed_out:
             raise RejectedError(Code.TIMEOUT, f"with the fix, the tests did not end in {self.timeout_sec:g} s")
         if not self._any_passed(fixed, after):
-            if after == {}:
+            if not after and (not self.custom or self.junit):
                 raise RejectedError(Code.NO_TESTS_FOUND, f"no test ran: {_last_line(fixed)}")
             raise RejectedError(Code.FIX_FAILS, f"no test passes with the fix: {_last_line(fixed)}")
         unfixed, before = self._run(command, hidden=True, fixed=False, writable=writable)
