@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import attrs
 import yaml
 
-from agentbench_core import InputError, Tree
+from agentbench_core import InputError, Tree, UnavailableError
 from agentbench_core.harness import TASK_FILE, Task, read_task
 from agentbench_tasks.mining.splitting import Split, marked, with_canary
 
@@ -19,6 +20,7 @@ CHECKS = "checks"
 """Directory of the hidden tests."""
 PATCH = "solution.patch"
 """File of the reference patch."""
+_OF_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 _SLUG_WORDS = 6
 _SLUG_LENGTH = 48
 
@@ -90,7 +92,12 @@ class TaskText:
 
 
 def write_task(directory: Path, task_id: str, suite: str, text: TaskText, split: Split) -> Task:
-    """Write all files of a task into an empty or missing directory, and read it. Raises InputError if that fails."""
+    """Write all files of a task into an empty or missing directory, and read it.
+
+    Raises:
+        UnavailableError: the disk is full or damaged.
+        InputError: something else prevents it.
+    """
     try:
         (directory / CHECKS).mkdir(parents=True)
         with Tree(directory / CHECKS) as tree:  # never writes outside of it
@@ -98,34 +105,38 @@ def write_task(directory: Path, task_id: str, suite: str, text: TaskText, split:
                 tree.write(path, marked(path, file.data), executable=file.executable)
         (directory / PATCH).write_text(with_canary(split.patch), encoding="utf-8", newline="")
     except OSError as error:
-        raise InputError(
-            f"{directory} cannot be written: {error.strerror}", remedy="Make space, and try again."
-        ) from None
+        raise _unwritten(directory, error) from None
     return rewrite_task(directory, task_id, suite, text)
 
 
 def rewrite_task(directory: Path, task_id: str, suite: str, text: TaskText) -> Task:
-    """Write task.yaml only, and read the task. Raises InputError if that fails."""
+    """Write task.yaml only, and read the task. Raises like :func:`write_task`."""
     written = yaml.dump(
         text.document(task_id, suite), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=float("inf")
     )
     try:
         (directory / TASK_FILE).write_text(written, encoding="utf-8")
     except OSError as error:
-        raise InputError(
-            f"{directory} cannot be written: {error.strerror}", remedy="Make space, and try again."
-        ) from None
+        raise _unwritten(directory, error) from None
     return read_task(directory)
 
 
 def install_task(staged: Path, suite: Path, task_id: str) -> Path:
-    """Move a staged task into its suite, in one step."""
+    """Move a staged task into its suite, in one step. Raises like :func:`write_task`."""
     target = suite / task_id
     try:
         staged.rename(target)
     except OSError as error:
-        raise InputError(f"{target} cannot be created: {error.strerror}") from None
+        raise _unwritten(target, error) from None
     return target
+
+
+def _unwritten(path: Path, error: OSError) -> InputError | UnavailableError:
+    """The error for a directory; a full disk ends the command, since every other commit would fail, too."""
+    message = f"{path} cannot be written: {error.strerror}"
+    if error.errno in _OF_DISK:
+        return UnavailableError(message, remedy="Make space, and run the command again: it continues.")
+    return InputError(message)
 
 
 def remove_staged(directory: Path) -> None:
