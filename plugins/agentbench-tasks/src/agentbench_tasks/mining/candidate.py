@@ -40,7 +40,7 @@ from agentbench_tasks.mining.pins import classify
 from agentbench_tasks.mining.splitting import PROTECTED, Split, split
 from agentbench_tasks.mining.task_files import TaskText, install_task, remove_staged, rewrite_task, write_task
 from agentbench_tasks.mining.trials import Outcomes, Trials, test_command
-from agentbench_tasks.mining.values import Code, Commit, Description, RejectedError
+from agentbench_tasks.mining.values import OF_TEXT, Code, Commit, Description, RejectedError
 from agentbench_tasks.rules import Rule
 from agentbench_tasks.strengthen.finding import propose
 from agentbench_tasks.validation import TaskReport
@@ -78,6 +78,7 @@ class Workshop:
     environments: Environments
     settings: MiningSettings
     settings_digest: str
+    texts_digest: str  #: of the settings and the discussions
     discussions: Mapping[str, Discussion] = {}
     name_task: Callable[[str], str]  #: an unused task id for a title
     resists: Callable[[Task], str] | None = None
@@ -131,7 +132,7 @@ class Candidate:
             pass_to_pass=len(found.pass_to_pass) if found else 0,
             proposals=self.proposals,
             seconds=round(time.monotonic() - started, 1),
-            settings=self.shop.settings_digest,
+            settings=self.shop.texts_digest if code in OF_TEXT else self.shop.settings_digest,
             at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         )
 

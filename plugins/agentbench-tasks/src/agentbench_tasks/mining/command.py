@@ -30,11 +30,11 @@ from agentbench_core.harness import (
 from agentbench_tasks.mining import report
 from agentbench_tasks.mining.candidate import MiningSettings
 from agentbench_tasks.mining.discussions import read_discussions
-from agentbench_tasks.mining.flags import mining_settings, mining_variant, work_flags
+from agentbench_tasks.mining.flags import mining_settings, mining_variant, sandbox_name, work_flags
 from agentbench_tasks.mining.funnel import Funnel, FunnelSettings, sift
 from agentbench_tasks.mining.history import find_commit, read_history
 from agentbench_tasks.mining.ledger import Entry, Ledger, held, known_results
-from agentbench_tasks.mining.mine import Source, Watcher, mine, open_workshop, settings_digest
+from agentbench_tasks.mining.mine import Source, Watcher, mine, open_workshop, settings_digest, texts_digest
 from agentbench_tasks.mining.values import Code, Commit
 
 _HISTORY_SECONDS = 3600.0
@@ -112,25 +112,26 @@ def mine_tasks(
             f"NO_TESTS: none of {len(commits)} commits changes both source and tests",
             remedy="Check --repo, --since and --until; tests are found by their names, such as tests/ or test_*.py.",
         )
+    discussions = read_discussions(Path(issues)) if issues else {}
+    identity = settings_digest(settings, sandbox_name(typed))
+    identities = (identity, texts_digest(identity, discussions))
     if dry_run:
         ledger = Ledger(directory)
-        _say_all(report.plan(funnel, ledger, len(commits), limit=limit, workers=workers))
+        new = _new(funnel, ledger, identities)
+        if as_json:
+            print_json(report.plan_plain(funnel, ledger, new, workers=workers))
+        else:
+            _say_all(report.plan(funnel, ledger, new, len(commits), limit=limit, workers=workers))
         return 0
     variant = mining_variant(app, typed)
     with held(directory):
         ledger = Ledger(directory)
-        known = known_results(ledger, settings_digest(settings, variant.sandbox.name))
+        new = _new(funnel, ledger, identities)
         _add_rejected(ledger, funnel, commits)
-        new = [commit for commit in funnel.candidates if commit.id not in known]
         _say_all(report.funnel_lines(funnel, len(commits)), err=True)
         if not new:
             return _finish(ledger, [], funnel, as_json=as_json, nothing=True)
-        source = Source(
-            history=history,
-            root=directory,
-            ledger=ledger,
-            discussions=read_discussions(Path(issues)) if issues else {},
-        )
+        source = Source(history=history, root=directory, ledger=ledger, discussions=discussions)
         resists = _resists(app, variant, settings)
         watcher = _Progress(len(new))
         try:
@@ -168,6 +169,12 @@ def _resists(app: App, variant: Variant, settings: MiningSettings) -> Callable[[
         return ""
 
     return resists
+
+
+def _new(funnel: Funnel, ledger: Ledger, settings: Sequence[str]) -> Sequence[Commit]:
+    """The candidates without a result that counts."""
+    known = known_results(ledger, settings)
+    return [commit for commit in funnel.candidates if commit.id not in known]
 
 
 def _add_rejected(ledger: Ledger, funnel: Funnel, commits: Sequence[Commit]) -> None:

@@ -83,12 +83,17 @@ def mining_settings(suite: str, typed: Mapping[str, Any]) -> MiningSettings:
     return settings
 
 
+def sandbox_name(typed: Mapping[str, Any]) -> str:
+    """The selected sandbox; ``docker`` by default."""
+    return typed.get("sandbox") or "docker"
+
+
 def mining_variant(app: App, typed: Mapping[str, Any]) -> Variant:
     """The sandbox and its settings; ``docker`` unless another one is selected.
 
     Raises InputError if the sandbox is not isolated, unless this is allowed.
     """
-    variant = variant_for_tasks(app, {**typed, "sandbox": typed.get("sandbox") or "docker"}, "mining")
+    variant = variant_for_tasks(app, {**typed, "sandbox": sandbox_name(typed)}, "mining")
     if not variant.sandbox.can("isolated") and not typed["allow_unisolated"]:
         raise InputError(
             f"refusing to run code of the repository in the non-isolated sandbox {variant.sandbox.name!r}",

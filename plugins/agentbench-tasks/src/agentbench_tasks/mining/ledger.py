@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +60,10 @@ _CLASSES: Mapping[str, type[Entry] | type[Environment]] = {"commit": Entry, "env
 
 
 class Ledger:
-    """The file of one suite, held by one process at a time. Thread-safe."""
+    """The file of one suite. It is only written while the suite is :func:`held`. Thread-safe."""
 
     def __init__(self, suite: Path) -> None:
+        """Read the file, if it exists. An incomplete last line is ignored, and removed before the first write."""
         self.path = suite / LEDGER_FILE
         self.entries: dict[str, Entry] = {}
         """The latest entry of each commit, by its id."""
@@ -114,7 +115,7 @@ class Ledger:
             try:
                 plain: dict[str, Any] = json.loads(line)
                 kind = plain.pop("type", "")
-            except (ValueError, AttributeError):
+            except (ValueError, AttributeError, RecursionError):
                 raise InputError(
                     f"{where} is not a JSON object", remedy="Remove this line; its commit is tried again."
                 ) from None
@@ -123,11 +124,14 @@ class Ledger:
 
     def _lines(self) -> Sequence[bytes]:
         """The complete lines. Nothing is changed: another process may be writing the last one."""
-        with contextlib.suppress(FileNotFoundError):
+        try:
             data = self.path.read_bytes()
-            self._end = data.rfind(b"\n") + 1
-            return data[: self._end].splitlines()
-        return ()
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be read: {error.strerror}") from None
+        self._end = data.rfind(b"\n") + 1
+        return data[: self._end].splitlines()
 
 
 def _line(value: Entry | Environment) -> bytes:
@@ -137,7 +141,10 @@ def _line(value: Entry | Environment) -> bytes:
 
 @contextlib.contextmanager
 def held(suite: Path) -> Iterator[None]:
-    """Create the suite's directory, and lock it. Raises InputError if another process mines into it."""
+    """Create the suite's directory, and lock it; remove it at the end if it is empty.
+
+    Raises InputError if another process holds it.
+    """
     try:
         suite.mkdir(parents=True, exist_ok=True)
         handle = os.open(suite, os.O_RDONLY | os.O_DIRECTORY)
@@ -150,15 +157,22 @@ def held(suite: Path) -> Iterator[None]:
             raise InputError(
                 f"another process is changing {suite}", remedy="Wait until it has ended, or use another suite."
             ) from None
-        yield
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # it is not empty
+                suite.rmdir()
     finally:
         os.close(handle)
 
 
-def known_results(ledger: Ledger, settings: str) -> Mapping[str, Entry]:
-    """The entries that a call with these settings does not repeat: all tasks, and final results of equal settings."""
+def known_results(ledger: Ledger, settings: Collection[str]) -> Mapping[str, Entry]:
+    """The entries that a call with these settings does not repeat: all tasks, and final results of equal settings.
+
+    ``settings`` are the digests of the settings, and of the settings with the texts.
+    """
     return {
         commit: entry
         for commit, entry in ledger.entries.items()
-        if entry.task or (entry.final and entry.settings == settings)
+        if entry.task or (entry.final and entry.settings in settings)
     }

@@ -50,6 +50,11 @@ def settings_digest(settings: MiningSettings, sandbox: str) -> str:
     return digest({"settings": dump(settings), "sandbox": sandbox})
 
 
+def texts_digest(settings: str, discussions: Mapping[str, Discussion]) -> str:
+    """Identifies settings, by their digest, and texts: what the choice of a description depends on."""
+    return digest([settings, {reference: dump(discussion) for reference, discussion in discussions.items()}])
+
+
 @contextlib.contextmanager
 def open_workshop(
     source: Source,
@@ -68,11 +73,12 @@ def open_workshop(
     staging = source.root / STAGING
     remove_staged(staging)
     history = source.history
+    identity = settings_digest(settings, variant.sandbox.name)
     probes = [
         bare_task(history.url, history.head, python, image, staging / "probe", settings.setup_timeout_sec)
         for python, image in settings.images.items()
     ]
-    taken = {path.name for path in source.root.iterdir() if path.is_dir()} if source.root.is_dir() else set()
+    taken = {path.name for path in source.root.iterdir()} if source.root.is_dir() else set()
     lock = threading.Lock()
 
     def name_task(title: str) -> str:
@@ -98,7 +104,8 @@ def open_workshop(
                 timeout_sec=settings.setup_timeout_sec,
             ),
             settings=settings,
-            settings_digest=settings_digest(settings, variant.sandbox.name),
+            settings_digest=identity,
+            texts_digest=texts_digest(identity, source.discussions),
             discussions=source.discussions,
             name_task=name_task,
             resists=resists,

@@ -25,10 +25,11 @@ def funnel_lines(funnel: Funnel, commits: int) -> Sequence[str]:
     return table_lines(("STAGE", "COMMITS LEFT"), rows)
 
 
-def plan(funnel: Funnel, ledger: Ledger, commits: int, *, limit: int | None, workers: int) -> Sequence[str]:
-    """The funnel, the candidates, and an estimate of the time with its basis."""
-    new = [commit for commit in funnel.candidates if commit.id not in ledger.entries]
-    measured = [entry.seconds for entry in ledger.entries.values() if entry.seconds]
+def plan(
+    funnel: Funnel, ledger: Ledger, new: Sequence[Commit], commits: int, *, limit: int | None, workers: int
+) -> Sequence[str]:
+    """The funnel, the new candidates, and an estimate of the time with its basis."""
+    measured = _measured(ledger)
     seconds = statistics.mean(measured) if measured else _GUESSED_SECONDS
     basis = (
         f"{seconds:.0f} s per commit, the mean of {len(measured)} commits tried before"
@@ -49,6 +50,23 @@ def plan(funnel: Funnel, ledger: Ledger, commits: int, *, limit: int | None, wor
         f"{len(new)} of {len(funnel.candidates)} candidates have no result yet",
         f"estimated time: {minutes:.0f} min with {workers} workers ({basis}){until}",
     ]
+
+
+def plan_plain(funnel: Funnel, ledger: Ledger, new: Sequence[Commit], *, workers: int) -> dict[str, Any]:
+    """The plan as plain data."""
+    measured = _measured(ledger)
+    seconds = statistics.mean(measured) if measured else _GUESSED_SECONDS
+    return {
+        "funnel": [dump(stage) for stage in funnel.counts],
+        "new": [{"commit": commit.id, "date": commit.date, "subject": commit.subject} for commit in new],
+        "estimated_seconds": round(seconds * len(new) / workers, 1),
+        "measured_commits": len(measured),
+    }
+
+
+def _measured(ledger: Ledger) -> Sequence[float]:
+    """The seconds spent on each commit that was tried."""
+    return [entry.seconds for entry in ledger.entries.values() if entry.seconds]
 
 
 def table(entries: Sequence[Entry]) -> Sequence[str]:
@@ -115,7 +133,9 @@ def story(commit: Commit, funnel: Funnel, entry: Entry | None) -> Sequence[str]:
     lines.append("")
     if rejection is not None:
         lines.append(f"{rejection.code}: {rejection.reason}")
-    elif entry is None:
+    if rejection is not None and not (entry and entry.task):  # a commit may be reverted after it became a task
+        return lines
+    if entry is None:
         lines.append("candidate: not tried yet")
     else:
         lines += [f"- {step}" for step in entry.steps]

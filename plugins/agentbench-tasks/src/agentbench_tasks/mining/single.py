@@ -24,7 +24,7 @@ from agentbench_tasks.mining.history import find_commit, read_commit
 from agentbench_tasks.mining.ledger import Ledger, held
 from agentbench_tasks.mining.mine import Source, Watcher, open_workshop
 from agentbench_tasks.mining.splitting import EXECUTABLE, REGULAR, File
-from agentbench_tasks.mining.values import Code, Commit
+from agentbench_tasks.mining.values import OF_TEXT, Commit
 
 _SECONDS = 3600.0
 _GIT = ".git"
@@ -83,14 +83,14 @@ def new_from_fix(app: App, task_id: str, suite: str, root: Path, fix: Fix, typed
                 ).work()
 
             entry = work(fix.description)
-            if entry.code in (Code.NO_DESCRIPTION, Code.DESCRIPTION_REVEALS_FIX) and _is_interactive():
+            if entry.code in OF_TEXT and _is_interactive():
                 say(f"{entry.code}: {entry.reason}")
                 entry = work(click.prompt("Describe the bug, without its solution"))
         known = source.ledger.entries.get(commit.id)
         if fix.commit and (entry.task or known is None or not known.task):  # a task of this commit stays known
             source.ledger.add(entry)
     if not entry.task:
-        remedy = "Pass --description TEXT." if entry.code in (Code.NO_DESCRIPTION, Code.DESCRIPTION_REVEALS_FIX) else ""
+        remedy = "Pass --description TEXT." if entry.code in OF_TEXT else ""
         raise InputError(f"{entry.code}: {entry.reason}", remedy=remedy)
     say(f"created {directory / task_id}{' (' + ', '.join(entry.labels) + ')' if entry.labels else ''}")
     say(f"try it: agentbench run-task --task {directory / task_id} --agent scripted --sandbox {variant.sandbox.name}")

@@ -46,6 +46,10 @@ class Code(enum.StrEnum):
     INTERNAL = "INTERNAL"  # the sandbox or the harness failed; the next call tries the commit again
 
 
+OF_TEXT = frozenset({Code.NO_DESCRIPTION, Code.DESCRIPTION_REVEALS_FIX})
+"""Codes of commits that another description would help."""
+
+
 @attrs.frozen(kw_only=True)
 class Rejection:
     """Why one commit did not become a task."""
