@@ -120,6 +120,7 @@ def test_a_limit_counts_new_tasks_and_the_next_call_goes_on(history: History, mi
     assert set(first["new"] + second["new"]) == fixes
     later = history.fix("square")
     assert mined()["new"] == [later]
+    assert mined("--since", "2024-04-01")["candidates"] == []
     nothing = mined()
     assert nothing["new"] == []
     assert len([entry for entry in nothing["candidates"] if entry["task"]]) == len(tasks()) == 4
@@ -170,6 +171,21 @@ def test_issues_and_settings_give_rejected_commits_another_chance(
     assert refused.code == 2
     assert "issues.json: item 1: title: expected text, found nothing" in refused.err
     assert LEDGER.read_bytes() == before
+
+
+def test_names_that_only_the_fix_introduces(history: History, mined: Callable[..., Any]) -> None:
+    """With ``--strict-names``, tests that need them are rejected; else the task is labeled, and its text has them."""
+    test = "import sys\n\nsys.path.insert(0, '.')\nfrom lib.doubling import twice\n\nassert twice(2) == 4\n"
+    files = {"lib/doubling.py": "def twice(number):\n    return 2 * number\n", "tests/test_doubling.py": test}
+    fix = history.commit("Numbers can be multiplied by two in Python", files)
+    command = ("--test-command", "sh tests/all.sh && for test in tests/*.py; do python $test || exit 1; done")
+    history.commit("A test in Python", {"tests/test_nothing.py": ""})
+    (strict,) = mined(*command, "--strict-names")["candidates"]
+    assert (strict["commit"], strict["code"]) == (fix, "NEW_NAMES")
+    assert "twice" in strict["reason"]
+    (entry,) = mined(*command)["candidates"]
+    assert (entry["code"], set(entry["labels"])) == ("", {"new_names", "weak_verdict"})
+    assert "twice" in Path("tasks/calc", entry["task"], "task.yaml").read_text()
 
 
 def test_a_project_with_a_junit_report(

@@ -33,7 +33,7 @@ from agentbench_tasks.mining.discussions import read_discussions
 from agentbench_tasks.mining.flags import mining_settings, mining_variant, sandbox_name, work_flags
 from agentbench_tasks.mining.funnel import Funnel, FunnelSettings, sift
 from agentbench_tasks.mining.history import find_commit, read_history
-from agentbench_tasks.mining.ledger import Entry, Ledger, held, known_results
+from agentbench_tasks.mining.ledger import LEDGER_FILE, Entry, Ledger, held, known_results
 from agentbench_tasks.mining.mine import Source, Watcher, mine, open_workshop, settings_digest, texts_digest
 from agentbench_tasks.mining.values import Code, Commit
 
@@ -107,7 +107,8 @@ def mine_tasks(
     funnel = sift(commits, FunnelSettings(paths=paths), history.git, deadline)
     if explain:
         return _explain(directory, history, funnel, commits, explain, deadline, as_json=as_json)
-    if all(rejection.code in _UNRELATED for rejection in funnel.rejected.values()) and not funnel.candidates:
+    is_new = not (directory / LEDGER_FILE).exists()  # later calls may select a week without any fix
+    if is_new and not funnel.candidates and all(each.code in _UNRELATED for each in funnel.rejected.values()):
         raise InputError(
             f"NO_TESTS: none of {len(commits)} commits changes both source and tests",
             remedy="Check --repo, --since and --until; tests are found by their names, such as tests/ or test_*.py.",

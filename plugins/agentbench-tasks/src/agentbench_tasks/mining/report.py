@@ -21,7 +21,7 @@ _REASON = 100
 
 def funnel_lines(funnel: Funnel, commits: int) -> Sequence[str]:
     """One line for each stage, with the number of commits that are left."""
-    rows = [("commits of the main line", str(commits)), *((stage.name, str(stage.left)) for stage in funnel.counts)]
+    rows = [("commits of the main line", str(commits)), *((stage.name, str(stage.left)) for stage in funnel.counts[1:])]
     return table_lines(("STAGE", "COMMITS LEFT"), rows)
 
 
