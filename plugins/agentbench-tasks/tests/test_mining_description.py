@@ -243,7 +243,7 @@ CLEANED = {
     "mentions": ("Thanks @ann!\nTotals are wrong, cc @bob @carl-x\n@dan found it", "Totals are wrong\nfound it"),
     "not mentions": ("a@b.org, @app.route('/'), `@cache`", "a@b.org, @app.route('/'), `@cache`"),
     "images": ("[![ok](https://ci/ok.svg)](https://ci) ![x](y.png) <img src='z'>Totals", "Totals"),
-    "control characters": ("To\x1b[31mtals\u202e are\u200b\x00 wrong\r\nnow", "To[31mtals are wrong\nnow"),
+    "control characters": ("To\x1b[31mtals\u202e are\u200b\x00 wrong\x1b\r\nnow", "Totals are wrong\nnow"),
     "code block": (
         "Totals:\n\n```\n@cache  # see #12\nx = 'abc1234'\n```",
         "Totals:\n\n```\n@cache  # see #12\nx = 'abc1234'\n```",
