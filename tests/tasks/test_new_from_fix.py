@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agentbench_testing.fixtures import Ended, RunAgentbench
+from agentbench_testing.fixtures import Ended
 from tests.histories import TEST_COMMAND, History, calculator
 
 PATCH = "--- a/lib/add.sh\n+++ b/lib/add.sh\n@@ -1 +1 @@\n-echo $(($1 - $2))\n+echo 1\n"
@@ -27,11 +27,11 @@ def history(tmp_path: Path) -> History:
 
 
 @pytest.fixture
-def new(run_agentbench: RunAgentbench) -> Callable[..., Ended]:
-    """Run ``tasks new sums`` with the calculator's test command; later flags replace earlier ones."""
+def new(agentbench: Callable[..., Ended]) -> Callable[..., Ended]:
+    """Run ``tasks new sums`` in this process, with the calculator's test command; later flags replace earlier ones."""
 
     def run(*flags: str, task_id: str = "sums") -> Ended:
-        done = run_agentbench("tasks", "new", task_id, *FLAGS, "--test-command", TEST_COMMAND, *flags)
+        done = agentbench("tasks", "new", task_id, *FLAGS, "--test-command", TEST_COMMAND, *flags)
         assert "Traceback" not in done.err
         assert "internal error" not in done.err
         return done
