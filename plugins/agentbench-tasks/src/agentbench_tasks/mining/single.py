@@ -146,16 +146,17 @@ def _test_files(repository: Path, names: Sequence[str]) -> Mapping[str, File]:
     problems = []
     for name in names:
         path = Path(os.path.normpath(root / name))
-        if not path.is_relative_to(root) or not path.exists() or _GIT in path.parts:
+        inside = path.is_relative_to(root) and _GIT not in path.relative_to(root).parts
+        if not inside or not path.exists():
             problems.append(f"--tests {name}: not a file or directory of {repository}")
             continue
         link = next((each for each in (path, *path.parents) if each.is_relative_to(root) and each.is_symlink()), None)
-        if link is not None and link != root:
+        if link is not None:
             problems.append(f"--tests {name}: {link.relative_to(root)} is a symbolic link")
             continue
         for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
             relative = each.relative_to(root).as_posix()
-            if {"__pycache__", _GIT}.intersection(each.parts):
+            if {"__pycache__", _GIT}.intersection(relative.split("/")):
                 continue
             if each.is_symlink():
                 problems.append(f"--tests {name}: {relative} is a symbolic link")
