@@ -36,14 +36,17 @@ _DEEPEST = 64
 JUNIT_FILE = "junit.xml"
 """Name of pytest's report in the results directory."""
 # The results directory may have any name, so it is quoted for pytest, which splits this variable like a shell.
-_WITH_JUNIT = f"""export PYTEST_ADDOPTS="--junitxml='$AGENTBENCH_RESULTS/{JUNIT_FILE}' -o junit_family=xunit1"; """
+_WITH_JUNIT = f"--junitxml='$AGENTBENCH_RESULTS/{JUNIT_FILE}' -o junit_family=xunit1"
 _PYTEST = re.compile(r"(?<![\w.-])(?:pytest|py\.test)(?![\w.-])")
 _WEAK = Label(name="weak_verdict", evidence="the `plain` scorer trusts what the tests report")
 
 
-def with_junit(command: str) -> str:
-    """The command with a variable that makes every pytest in it write a report that :func:`junit_outcomes` can read."""
-    return _WITH_JUNIT + command
+def with_junit(command: str, options: str = "") -> str:
+    """The command with a variable that makes every pytest in it write a report that :func:`junit_outcomes` can read.
+
+    ``options`` are more options for pytest, without characters that are special in a shell.
+    """
+    return f'export PYTEST_ADDOPTS="{_WITH_JUNIT} {options}"; {command}'
 
 
 def junit_outcomes(data: bytes, known: Collection[str] = ()) -> Mapping[str, str]:

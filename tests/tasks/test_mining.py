@@ -206,3 +206,73 @@ def test_a_killed_command_loses_nothing(history: History, mine: Callable[..., An
     assert len(result["new"]) < 3
     tasks = [path for path in (tmp_path / "tasks/mined").iterdir() if path.is_dir()]
     assert len(tasks) == 3, (before, tasks)
+
+
+def test_the_failing_tests_of_a_fix_are_found_whatever_the_project_does(
+    history: History, mine: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Other tests fail, cannot be collected, write files, or end the session; the report has ids of the root."""
+    history.commit(
+        "Settings of the tests",
+        {
+            "tests/pytest.ini": "[pytest]\naddopts = -x\n",
+            "tests/test_dates.py": """\
+                import pathlib
+                from shop.dates import days
+
+
+                def test_none():
+                    pathlib.Path("written").write_text("x")
+                    assert days(0) == 0
+                """,
+            "tests/test_totals_of_shops.py": "import not_installed\n",
+        },
+    )
+    fix = history.commit(
+        "Weeks have seven days, and labels can be padded to a width",
+        {
+            "shop/dates.py": "def days(weeks):\n    return weeks * 7\n",
+            "shop/labels.py": "def label(name):\n    return name.upper()\n\n\ndef padded(name):\n    return name.ljust(9)\n",
+            "tests/test_dates.py": """\
+                import pathlib
+                import pytest
+                from shop.dates import days
+
+
+                def test_none():
+                    pathlib.Path("written").write_text("x")
+                    assert days(0) == 0
+
+
+                @pytest.mark.parametrize("weeks", [1, 2], ids=["één", "a::b/c"])
+                def test_weeks(weeks):
+                    assert days(weeks) == 7 * weeks
+
+
+                class TestYears:
+                    def test_year(self):
+                        pathlib.Path("written").write_text("x")
+                        assert days(52) == 364
+
+                    def test_no_year(self):
+                        assert days(0) == 0
+                """,
+            "tests/test_padded.py": "from shop.labels import padded\n\n\ndef test_padded():\n    assert padded('a') == 'a        '\n",
+            "tests/test_never.py": "import not_installed\n\n\ndef test_never():\n    assert True\n",
+        },
+    )  # fmt: skip
+    (entry,) = [each for each in mine("--times", "1")["candidates"] if each["commit"] == fix]
+    assert entry["task"], entry["reason"]
+    spec = yaml.safe_load((tmp_path / "tasks/mined" / entry["task"] / "task.yaml").read_text())
+    assert spec["validation"]["fail_to_pass"] == [
+        r"tests/test_dates.py::test_weeks[\xe9\xe9n]",
+        "tests/test_dates.py::test_weeks[a::b/c]",
+        "tests/test_dates.py::TestYears::test_year",
+        "tests/test_padded.py::test_padded",
+    ]
+    assert set(spec["validation"]["pass_to_pass"]) == {
+        "tests/test_dates.py::test_none",
+        "tests/test_dates.py::TestYears::test_no_year",
+        "tests/test_labels.py::test_upper",
+    }
+    assert spec["validation"]["failing_command"] == "python -m pytest -q tests/test_dates.py"

@@ -18,6 +18,8 @@ _MOST_EXCLUDED = 20
 _RELATED = 5
 _LARGEST_REPORT = 64 << 20
 _PYTEST = "python -m pytest -q"
+_SESSION = "--rootdir=. --maxfail=0 --continue-on-collection-errors"
+"""As in the `tests` scorer: ids are relative to the workspace, and no failure ends the session."""
 
 
 @attrs.frozen(kw_only=True)
@@ -55,12 +57,13 @@ class Trials:
         """Run the tests without and with the fix. Raises RejectedError if there is no test that the fix makes pass."""
         writable = False
         fixed, after = self._run(command, hidden=True, fixed=True, writable=False)
-        if not self._any_passed(fixed, after) and not fixed.timed_out:
-            writable = True  # tests may have to write files
-            fixed, after = self._run(command, hidden=True, fixed=True, writable=True)
+        if not fixed.timed_out and (not self._passing(fixed, after) or _any_failed(after)):
+            again, outcomes = self._run(command, hidden=True, fixed=True, writable=True)
+            if self._passing(again, outcomes) > self._passing(fixed, after):  # tests have to write files
+                writable, fixed, after = True, again, outcomes
         if fixed.timed_out:
             raise RejectedError(Code.TIMEOUT, f"with the fix, the tests did not end in {self.timeout_sec:g} s")
-        if not self._any_passed(fixed, after):
+        if not self._passing(fixed, after):
             if not after and (not self.custom or self.junit):
                 raise RejectedError(Code.NO_TESTS_FOUND, f"no test ran: {_last_line(fixed)}")
             raise RejectedError(Code.FIX_FAILS, f"no test passes with the fix: {_last_line(fixed)}")
@@ -166,7 +169,7 @@ class Trials:
 
     def _with_report(self, command: str) -> str:
         if not self.custom:
-            return with_junit(command)
+            return with_junit(command, _SESSION)
         if not self.junit:
             return command
         return f'{command}\ncode=$?; cp {shlex.quote(self.junit)} "$AGENTBENCH_RESULTS/{JUNIT_FILE}"; exit $code'
@@ -179,10 +182,17 @@ class Trials:
                 elif path in set(tree.files()):
                     tree.remove(path)
 
-    def _any_passed(self, result: CommandResult, tests: Mapping[str, str]) -> bool:
+    def _passing(self, result: CommandResult, tests: Mapping[str, str]) -> int:
+        """The number of tests that passed; of a command without a report, 1 if it succeeded."""
         if result.timed_out:
-            return False
-        return "passed" in tests.values() or (self.custom and not tests and result.ok)
+            return 0
+        if self.custom and not tests:
+            return int(result.ok)
+        return sum(outcome == "passed" for outcome in tests.values())
+
+
+def _any_failed(tests: Mapping[str, str]) -> bool:
+    return not {"failed", "error"}.isdisjoint(tests.values())
 
 
 def test_command(split: Split, public: frozenset[str]) -> str:
