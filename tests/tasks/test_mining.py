@@ -206,6 +206,11 @@ def test_a_killed_command_loses_nothing(history: History, mine: Callable[..., An
     assert len(result["new"]) < 3
     tasks = [path for path in (tmp_path / "tasks/mined").iterdir() if path.is_dir()]
     assert len(tasks) == 3, (before, tasks)
+    # Between the creation of a task and its line in the ledger, kill -9 leaves a task without a line.
+    lines = [line for line in ledger.read_text().splitlines(keepends=True) if fixes[1] not in line]
+    ledger.write_text("".join(lines))
+    again = mine("--workers", "1")
+    assert (again["new"], len(again["candidates"])) == ([], 3)
 
 
 def test_the_failing_tests_of_a_fix_are_found_whatever_the_project_does(

@@ -127,6 +127,7 @@ def mine_tasks(
     variant = mining_variant(app, typed)
     with held(directory):
         ledger = Ledger(directory)
+        ledger.adopt()
         new = _new(funnel, ledger, identities)
         _add_rejected(ledger, funnel, commits)
         _say_all(report.funnel_lines(funnel, len(commits)), err=True)

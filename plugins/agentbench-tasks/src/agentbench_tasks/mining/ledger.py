@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from agentbench_core import InputError, dump, load
+from agentbench_core.harness import TASK_FILE, Task, read_task
 from agentbench_tasks.mining.values import Code
 
 LEDGER_FILE = "mining.jsonl"
@@ -91,6 +92,20 @@ class Ledger:
             for value in values:
                 self._take(value)
 
+    def adopt(self) -> None:
+        """Add the tasks in the suite that have no entry, because a process was killed just before it wrote that.
+
+        Raises InputError like :meth:`add`. Tasks that cannot be read are left out.
+        """
+        entries = []
+        for file in sorted(self.path.parent.glob(f"*/{TASK_FILE}")):
+            with contextlib.suppress(InputError):
+                task = read_task(file)
+                known = self.entries.get(task.spec.provenance.commit)
+                if task.spec.provenance.commit and (known is None or not known.task):
+                    entries.append(_entry_of(task))
+        self.add_all(entries)
+
     def _append(self, lines: bytes) -> None:
         """Write lines after the last complete one: a killed process or a full disk may have left a part of a line."""
         handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
@@ -132,6 +147,20 @@ class Ledger:
             raise InputError(f"{self.path} cannot be read: {error.strerror}") from None
         self._end = data.rfind(b"\n") + 1
         return data[: self._end].splitlines()
+
+
+def _entry_of(task: Task) -> Entry:
+    found = task.spec.provenance
+    return Entry(
+        commit=found.commit,
+        date=found.date,
+        subject="",
+        task=task.directory.name,
+        reason="found in the suite",
+        labels=found.labels,
+        fail_to_pass=int(found.figures.get("fail_to_pass", 0)),
+        pass_to_pass=int(found.figures.get("pass_to_pass", 0)),
+    )
 
 
 def _line(value: Entry | Environment) -> bytes:
