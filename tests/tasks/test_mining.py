@@ -281,3 +281,35 @@ def test_the_failing_tests_of_a_fix_are_found_whatever_the_project_does(
         "tests/test_labels.py::test_upper",
     }
     assert spec["validation"]["failing_command"] == "python -m pytest -q tests/test_dates.py"
+
+
+def test_a_fix_whose_tests_are_data_becomes_a_task(history: History, mine: Callable[..., Any], tmp_path: Path) -> None:
+    """A public test reads them, and the changed file looks like a test, but is not valid."""
+    reads = """\
+        import pathlib
+        import pytest
+        from shop.labels import label
+
+        CASES = sorted(pathlib.Path(__file__).with_name("cases").glob("*.py"))
+
+
+        @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+        def test_case(case):
+            given, expected = case.read_text().splitlines()[:2]
+            assert label(given) == expected
+        """
+    history.commit("Cases", {"tests/test_cases.py": reads, "tests/cases/upper.py": "ab\nAB\n"})
+    fix = history.commit(
+        "Labels have no spaces at their ends",
+        {
+            "shop/labels.py": "def label(name):\n    return name.strip().upper()\n",
+            "tests/cases/spaces.py": " ab \nAB\ndef test it\n",
+        },
+    )
+    (entry,) = [each for each in mine("--times", "1")["candidates"] if each["commit"] == fix]
+    assert entry["task"], entry["reason"]
+    spec = yaml.safe_load((tmp_path / "tasks/mined" / entry["task"] / "task.yaml").read_text())
+    assert spec["validation"]["fail_to_pass"] == ["tests/test_cases.py::test_case[spaces]"]
+    assert "tests/test_cases.py::test_case[upper]" in spec["validation"]["pass_to_pass"]
+    assert spec["validation"]["passing_command"] == "python -m pytest -q tests"
+    assert spec["validation"]["failing_command"] == "python -m pytest -q tests/test_cases.py"

@@ -10,6 +10,7 @@ from agentbench_core import Deadline
 from agentbench_core.harness import Git
 from agentbench_tasks.mining.history import read_commit
 from agentbench_tasks.mining.splitting import Split, split
+from agentbench_tasks.mining.trials import sample
 from agentbench_tasks.mining.values import Code, RejectedError
 
 TEST = "def test_a():\n    assert True\n"
@@ -62,5 +63,15 @@ def test_the_size_of_a_fix_is_bounded(history: Any, monkeypatch: pytest.MonkeyPa
     large = {f"tests/data/{number}.bin": bytes([number]) * 1000 for number in range(5)}
     history.commit("Large", {**files, **large})
     assert rejection(history) == Code.TOO_LARGE
-    history.commit("Many", {"pkg/a.py": "X = 3\n", "tests/test_a.py": "", **{f"docs/{n}.md": "x" for n in range(500)}})
+    monkeypatch.setattr("agentbench_tasks.mining.splitting._MOST_BYTES", 5 << 20)
+    history.commit("Long", {**files, "pkg/a.py": "X = 3\n", **{f"docs/{n}.md": "line\n" * 100_000 for n in "ab"}})
     assert rejection(history) == Code.TOO_LARGE
+    history.commit("Many", {"pkg/a.py": "X = 4\n", "tests/test_a.py": "", **{f"docs/{n}.md": "x" for n in range(500)}})
+    assert rejection(history) == Code.TOO_LARGE
+
+
+def test_lists_of_tests_fit_into_a_task_file() -> None:
+    assert sample(["a", "b"], 2) == ["a", "b"]
+    assert sample(["a", "b", "c", "d"], 2) == ["a", "c"]
+    assert len(sample(["x" * 50_000] * 100, 500)) == 4
+    assert sample([], 2) == []

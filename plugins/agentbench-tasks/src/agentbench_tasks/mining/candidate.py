@@ -39,15 +39,18 @@ from agentbench_tasks.mining.new_names import new_names
 from agentbench_tasks.mining.pins import classify
 from agentbench_tasks.mining.splitting import PROTECTED, Split, split
 from agentbench_tasks.mining.task_files import TaskText, install_task, remove_staged, rewrite_task, write_task
-from agentbench_tasks.mining.trials import Outcomes, Trials, test_command
+from agentbench_tasks.mining.trials import Outcomes, Trials, sample, test_command
 from agentbench_tasks.mining.values import OF_TEXT, Code, Commit, Description, RejectedError
 from agentbench_tasks.rules import Rule
 from agentbench_tasks.strengthen.finding import propose
 from agentbench_tasks.validation import TaskReport
 
 _LEAKS = frozenset({"no_history", "hidden_absent", "network_off"})
-_MOST_LISTED = 500
+_MOST_FAILING = 2000
+"""Maximum number of fail-to-pass tests that a task lists."""
+_MOST_PASSING = 500
 """Maximum number of pass-to-pass tests that a task lists."""
+_GIT_SECONDS = 600.0
 
 
 @attrs.frozen(kw_only=True)
@@ -167,8 +170,8 @@ class Candidate:
                     described, public_command=public.command, passes=public.passes, new_names=names
                 ),
                 failing_command=public.command,
-                fail_to_pass=() if shop.settings.test_command else outcomes.fail_to_pass,
-                pass_to_pass=() if shop.settings.test_command else _sample(outcomes.pass_to_pass),
+                fail_to_pass=() if shop.settings.test_command else sample(outcomes.fail_to_pass, _MOST_FAILING),
+                pass_to_pass=() if shop.settings.test_command else sample(outcomes.pass_to_pass, _MOST_PASSING),
                 writable=outcomes.writable,
                 provenance=self._provenance(text, described, outcomes),
             )
@@ -254,6 +257,8 @@ class Candidate:
 
     def _new_names(self, parts: Split, tree: CommitTree, text: str) -> Sequence[str]:
         """The names that tests require, that only the fix introduces and that the description does not contain."""
+        deadline = self.shop.session.stop.within(_GIT_SECONDS)  # the first one may be over after a long setup
+        tree = CommitTree(tree.git, tree.commit, deadline)
         before = {path: data for path in (*parts.hidden, *parts.changed) if (data := tree.read(path)) is not None}
         names = new_names(
             text,
@@ -341,10 +346,3 @@ class Candidate:
             "figures": figures,
             "tool": f"agentbench-tasks {distribution_version('agentbench-tasks')}",
         }
-
-
-def _sample(names: Sequence[str]) -> Sequence[str]:
-    """Names spread evenly over all of them, if there are too many."""
-    if len(names) <= _MOST_LISTED:
-        return names
-    return [names[number * len(names) // _MOST_LISTED] for number in range(_MOST_LISTED)]

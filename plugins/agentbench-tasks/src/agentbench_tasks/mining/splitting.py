@@ -23,6 +23,7 @@ _NONE = "000000"
 _MOST_HIDDEN = 200
 _MOST_CHANGED = 500
 _MOST_BYTES = 64 << 20
+_LARGEST_PATCH = 1000 << 10  # files of tasks have at most 1 MiB
 PROTECTED = (*DEFAULT_PROTECTED, "**/tests", "**/test", "**/test_*.py", "**/*_test.py")
 """Globs of files that agents cannot change: the default ones, and tests anywhere. Hidden files always are."""
 _TEST = re.compile(rb"^(?:\s*(?:async\s+)?def\s+test|class\s+Test)", re.MULTILINE)
@@ -156,6 +157,10 @@ def _patch(git: Git, commit: Commit, paths: Sequence[str], deadline: Deadline) -
     arguments = (*LIMITED, "diff-tree", *options, "--dst-prefix=b/", commit.parent, commit.id)
     magic = [f":(top,literal){path}" for path in paths]
     printed = git.run(*arguments, "--", *magic, deadline=deadline)
+    if len(printed) > _LARGEST_PATCH:
+        raise RejectedError(
+            Code.TOO_LARGE, f"the patch has {len(printed)} bytes; the maximum is {_LARGEST_PATCH >> 10} KiB"
+        )
     try:
         return printed.decode()
     except UnicodeDecodeError:

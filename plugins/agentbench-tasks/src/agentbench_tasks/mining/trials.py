@@ -16,6 +16,7 @@ from agentbench_tasks.mining.values import Code, RejectedError
 _FAILED = ("failed", "error", None)  # None: the test could not be collected
 _MOST_EXCLUDED = 20
 _RELATED = 5
+_MOST_CHARACTERS = 200_000
 _LARGEST_REPORT = 64 << 20
 _PYTEST = "python -m pytest -q"
 _SESSION = "--rootdir=. --maxfail=0 --continue-on-collection-errors"
@@ -196,11 +197,24 @@ def _any_failed(tests: Mapping[str, str]) -> bool:
 
 
 def test_command(split: Split, public: frozenset[str]) -> str:
-    """The passing command: the hidden test files, and a few public ones of the changed source files."""
-    hidden = list(split.test_modules)
-    if not hidden:
+    """The passing command: the hidden test files, and a few public ones of the changed source files.
+
+    If only data or helpers of tests changed, it names the directories of the public tests that are nearest to them.
+    """
+    modules = list(split.test_modules)
+    if not any(map(is_test_module, modules)):
+        helpers = [path for path in split.hidden if PurePosixPath(path).name != "conftest.py"]
+        modules = [*dict.fromkeys(found for path in helpers if (found := _nearest(path, public)))] or modules
+    if not modules:
         raise RejectedError(Code.NO_TESTS_FOUND, "only helpers of tests changed, no test module")
-    return shlex.join([*_PYTEST.split(), *hidden, *_related(split, public)])
+    related = [path for path in _related(split, public) if not any(path.startswith(f"{name}/") for name in modules)]
+    return shlex.join([*_PYTEST.split(), *modules, *related])
+
+
+def _nearest(path: str, public: frozenset[str]) -> str:
+    """The directory above ``path`` that is nearest to it and contains public tests; empty if that is only the root."""
+    tested = {PurePosixPath(file).parent for file in public if is_test_module(file)}
+    return next((str(parent) for parent in PurePosixPath(path).parents[:-1] if parent in tested), "")
 
 
 def _related(split: Split, public: frozenset[str]) -> Sequence[str]:
@@ -215,6 +229,14 @@ def _related(split: Split, public: frozenset[str]) -> Sequence[str]:
         and path not in split.hidden
     )
     return named[:_RELATED]
+
+
+def sample(names: Sequence[str], most: int) -> Sequence[str]:
+    """Names spread evenly over all of them, if they are too many or too long for a task file."""
+    most = min(most, _MOST_CHARACTERS // max((len(name) or 1 for name in names), default=1))
+    if len(names) <= most:
+        return names
+    return [names[number * len(names) // most] for number in range(most)]
 
 
 def _exclusion(name: str) -> str:
