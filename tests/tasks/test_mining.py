@@ -168,6 +168,11 @@ def test_every_commit_gets_its_code(history: History, mine: Callable[..., Any], 
                 **tested(5, "days(2) == 22", "loops"),
             },
         ): "TIMEOUT",
+        history.commit("Options that only a plugin knows", {"pytest.ini": "[pytest]\naddopts = --unknown-option\n"}): "NO_SOURCE_CHANGE",
+        history.commit(
+            "Weeks are counted differently from now on",
+            {"shop/dates.py": days.format(value="14 * weeks"), **tested(9, "days(2) == 28")},
+        ): "ENVIRONMENT_FAILED",
     }  # fmt: skip
     result = mine("--strict-names", "--timeout", "12", "--workers", "4", "--times", "2")
     lines = [json.loads(line) for line in (tmp_path / "tasks/mined/mining.jsonl").read_text().splitlines()]

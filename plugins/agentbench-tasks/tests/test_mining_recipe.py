@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from agentbench_tasks.mining.dependencies.pytest_settings import overrides
 from agentbench_tasks.mining.dependencies.requirements import poetry_specifiers
 from agentbench_tasks.mining.inside import install
 from agentbench_tasks.mining.pins import CAPTURE, classify, pins, setup_commands
@@ -590,3 +591,11 @@ def test_pip_knows_the_command_that_lists_packages() -> None:
     assert {line.partition("==")[0] for line in pins(ended.stdout, "agentbench-core") if line.startswith("att")} == {
         "attrs"
     }
+
+
+def test_options_that_depend_on_the_whole_suite_are_undone() -> None:
+    """Workers would hide the canaries from the scorer, and the coverage of a few tests is too low."""
+    for options in ("-n auto --cov=shop --cov-report term -q", "--cov --numprocesses=4 --cov=x"):
+        assert set(overrides(Files({"tox.ini": f"[pytest]\naddopts = {options}\n"}))) == {"-n0", "--no-cov"}
+    assert overrides(Files({"pytest.ini": "[pytest]\naddopts = --no-header --nf -q --strict-markers\n"})) == ()
+    assert overrides(Files({})) == ()

@@ -31,6 +31,7 @@ from agentbench_core.harness import (
 )
 from agentbench_tasks.checks import TaskCheck, check_task
 from agentbench_tasks.mining.commit_tree import CommitTree
+from agentbench_tasks.mining.dependencies.pytest_settings import overrides
 from agentbench_tasks.mining.description import describe_commit, instruction
 from agentbench_tasks.mining.discussions import Discussion
 from agentbench_tasks.mining.environments import Chosen, Environments
@@ -152,7 +153,7 @@ class Candidate:
         self._step(f"hidden: {name_some(list(parts.hidden))}; reference patch: {name_some(list(parts.changed))}")
         described = self._described(parts)
         self._step(f"description: {described.source}")
-        command = shop.settings.test_command or test_command(parts, frozenset(tree.paths()))
+        command = shop.settings.test_command or test_command(parts, frozenset(tree.paths()), overrides(tree))
         task_id = self.task_id or shop.name_task(described.text.strip().partition("\n")[0])
         task, text, trials = self._set_up(staged, task_id, parts, command, tree, deadline)
         try:
@@ -221,6 +222,7 @@ class Candidate:
                 split=parts,
                 public=frozenset(tree.paths()),
                 timeout_sec=shop.settings.timeout_sec,
+                options=overrides(tree),
                 junit=shop.settings.junit,
                 custom=bool(shop.settings.test_command),
             )

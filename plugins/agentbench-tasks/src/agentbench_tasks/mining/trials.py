@@ -16,6 +16,7 @@ from agentbench_tasks.mining.values import Code, RejectedError
 _FAILED = ("failed", "error", None)  # None: the test could not be collected
 _MOST_EXCLUDED = 20
 _RELATED = 5
+_USAGE_ERROR = 4  # exit code of pytest
 _MOST_CHARACTERS = 200_000
 _LARGEST_REPORT = 64 << 20
 _PYTEST = "python -m pytest -q"
@@ -51,6 +52,7 @@ class Trials:
     split: Split
     public: frozenset[str]  #: paths of the repository before the fix
     timeout_sec: float  #: time limit for one run
+    options: tuple[str, ...] = ()  #: options of pytest in every command
     junit: str = ""  #: path of the JUnit report that the task's own test command writes; empty for pytest
     custom: bool = False  #: whether the commands are the user's, not pytest's
 
@@ -65,6 +67,8 @@ class Trials:
         if fixed.timed_out:
             raise RejectedError(Code.TIMEOUT, f"with the fix, the tests did not end in {self.timeout_sec:g} s")
         if not self._passing(fixed, after):
+            if not self.custom and fixed.exit_code == _USAGE_ERROR:
+                raise RejectedError(Code.ENVIRONMENT_FAILED, f"pytest does not start: {_error_line(fixed)}")
             if not after and (not self.custom or self.junit):
                 raise RejectedError(Code.NO_TESTS_FOUND, f"no test ran: {_last_line(fixed)}")
             raise RejectedError(Code.FIX_FAILS, f"no test passes with the fix: {_last_line(fixed)}")
@@ -106,16 +110,16 @@ class Trials:
         files = list(dict.fromkeys(name.partition("::")[0] for name in outcomes.fail_to_pass))
         failure = RejectedError(Code.INVALID, "there is no public test")
         for targets in self._targets(files):
-            command = shlex.join([*_PYTEST.split(), *targets])
+            command = shlex.join([*_PYTEST.split(), *self.options, *targets])
             result, tests = self._run(command, hidden=False, fixed=False, writable=outcomes.writable)
             failing = [name for name, outcome in tests.items() if outcome in ("failed", "error")]
             excluded = [name for name in failing if name not in outcomes.fail_to_pass]
             if excluded and len(excluded) <= _MOST_EXCLUDED and not result.timed_out:
-                command = shlex.join([*_PYTEST.split(), *targets, *map(_exclusion, excluded)])
+                command = shlex.join([*_PYTEST.split(), *self.options, *targets, *map(_exclusion, excluded)])
                 result, tests = self._run(command, hidden=False, fixed=False, writable=outcomes.writable)
                 failing = [name for name, outcome in tests.items() if outcome in ("failed", "error")]
             if not result.timed_out and tests and set(failing).issubset(outcomes.fail_to_pass):
-                return PublicCommand(command=command, passes=not failing)
+                return PublicCommand(command=command, passes=result.ok)
             if result.timed_out:
                 message = f"without the hidden tests, `{command}` did not end in {self.timeout_sec:g} s"
                 failure = RejectedError(Code.TIMEOUT, message)
@@ -196,7 +200,7 @@ def _any_failed(tests: Mapping[str, str]) -> bool:
     return not {"failed", "error"}.isdisjoint(tests.values())
 
 
-def test_command(split: Split, public: frozenset[str]) -> str:
+def test_command(split: Split, public: frozenset[str], options: Sequence[str]) -> str:
     """The passing command: the hidden test files, and a few public ones of the changed source files.
 
     If only data or helpers of tests changed, it names the directories of the public tests that are nearest to them.
@@ -208,7 +212,7 @@ def test_command(split: Split, public: frozenset[str]) -> str:
     if not modules:
         raise RejectedError(Code.NO_TESTS_FOUND, "only helpers of tests changed, no test module")
     related = [path for path in _related(split, public) if not any(path.startswith(f"{name}/") for name in modules)]
-    return shlex.join([*_PYTEST.split(), *modules, *related])
+    return shlex.join([*_PYTEST.split(), *options, *modules, *related])
 
 
 def _nearest(path: str, public: frozenset[str]) -> str:
@@ -242,6 +246,12 @@ def sample(names: Sequence[str], most: int) -> Sequence[str]:
 def _exclusion(name: str) -> str:
     """An option of pytest that leaves out one test, or a file that cannot be collected."""
     return f"--deselect={name}" if "::" in name else f"--ignore={name}"
+
+
+def _error_line(result: CommandResult) -> str:
+    """The line of a usage error that tells what is wrong; pytest prints where it looked after it."""
+    lines = f"{result.stdout.text}\n{result.stderr.text}".splitlines()
+    return next((line.strip()[:200] for line in lines if "error:" in line), _last_line(result))
 
 
 def _last_line(result: CommandResult) -> str:

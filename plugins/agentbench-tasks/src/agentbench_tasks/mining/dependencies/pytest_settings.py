@@ -33,6 +33,8 @@ _OPTIONS = {
     r"--mpl.*": "pytest-mpl",
 }
 """Patterns of command-line options, with the distributions that provide them."""
+_OVERRIDES = {r"--cov(=.*)?": "--no-cov", r"-n.*|--numprocesses.*": "-n0"}
+"""Patterns of command-line options, with the options that undo them."""
 _KEYS = {
     "asyncio_mode": "pytest-asyncio",
     "asyncio_default_fixture_loop_scope": "pytest-asyncio",
@@ -70,6 +72,13 @@ def needed_plugins(tree: SourceTree) -> tuple[Requirement, ...]:
         *_by_filter(strings(settings.get("filterwarnings"))),
     }
     return (*found, *(Requirement(name) for name in sorted(names - {each.name for each in found})))
+
+
+def overrides(tree: SourceTree) -> tuple[str, ...]:
+    """Options that undo those of the project that depend on the whole suite or write files: coverage and workers."""
+    options = words(" ".join(strings(_settings(tree).get("addopts"))))
+    undone = (each for option in options for pattern, each in _OVERRIDES.items() if re.fullmatch(pattern, option))
+    return tuple(dict.fromkeys(undone))
 
 
 def _settings(tree: SourceTree) -> Mapping[str, Any]:
