@@ -127,8 +127,6 @@ def _merged(listed: Iterable[Requirement]) -> tuple[Requirement, ...]:
         name = canonicalize_name(each.name)
         if name != "pip" and (name, "") not in found:
             found.setdefault((name, str(each.marker or "")), each)
-    if not found:
-        raise RejectedError(Code.ENVIRONMENT_FAILED, "the build requirements are too long for a command")
     return tuple(found.values())
 
 
