@@ -70,6 +70,15 @@ def test_the_size_of_a_fix_is_bounded(history: Any, monkeypatch: pytest.MonkeyPa
     assert rejection(history) == Code.TOO_LARGE
 
 
+def test_documentation_that_is_not_utf_8_is_left_out_of_the_patch(history: Any) -> None:
+    history.commit("Start", {"pkg/a.py": "X = 1\n", "docs/a.txt": b"caf\xe9\n", "pkg/b.py": b"Y = '\xe9'\n"})
+    history.commit("Docs", {"pkg/a.py": "X = 2\n", "docs/a.txt": "café\n", "tests/test_a.py": TEST})
+    found = parts(history)
+    assert (list(found.changed), "docs" in found.patch) == (["pkg/a.py"], False)
+    history.commit("Source", {"pkg/b.py": b"Y = '\xe8'\n", "docs/a.txt": "cafe\n", "tests/test_a.py": TEST + "\n"})
+    assert rejection(history) == Code.UNSUPPORTED_FILE
+
+
 def test_lists_of_tests_fit_into_a_task_file() -> None:
     assert sample(["a", "b"], 2) == ["a", "b"]
     assert sample(["a", "b", "c", "d"], 2) == ["a", "c"]

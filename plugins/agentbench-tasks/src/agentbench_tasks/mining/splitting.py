@@ -91,10 +91,20 @@ def split(git: Git, commit: Commit, deadline: Deadline, *, hidden_paths: Sequenc
     contents = _read(git, [entry for entry in (*tests, *others) if entry.new_mode != _NONE], deadline)
     if not others:
         raise RejectedError(Code.NO_SOURCE_CHANGE, "no file that agents may change is part of the fix")
+    try:
+        patch = _patch(git, commit, [entry.path for entry in others], deadline).decode()
+    except UnicodeDecodeError:  # often in documentation, without which most fixes work
+        others = [entry for entry in others if role(entry.path) == "source"]
+        try:
+            patch = _patch(git, commit, [entry.path for entry in others], deadline).decode() if others else ""
+        except UnicodeDecodeError:
+            patch = ""
+        if not patch:
+            raise RejectedError(Code.UNSUPPORTED_FILE, "the fix changes source that is not UTF-8 text") from None
     return Split(
         hidden={entry.path: contents[entry.path] for entry in tests},
         changed={entry.path: contents.get(entry.path) for entry in others},
-        patch=_patch(git, commit, [entry.path for entry in others], deadline),
+        patch=patch,
     )
 
 
@@ -152,7 +162,7 @@ def _read(git: Git, entries: Sequence[_Entry], deadline: Deadline) -> Mapping[st
     return files
 
 
-def _patch(git: Git, commit: Commit, paths: Sequence[str], deadline: Deadline) -> str:
+def _patch(git: Git, commit: Commit, paths: Sequence[str], deadline: Deadline) -> bytes:
     options = ("-p", "-r", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/")
     arguments = (*LIMITED, "diff-tree", *options, "--dst-prefix=b/", commit.parent, commit.id)
     magic = [f":(top,literal){path}" for path in paths]
@@ -161,10 +171,7 @@ def _patch(git: Git, commit: Commit, paths: Sequence[str], deadline: Deadline) -
         raise RejectedError(
             Code.TOO_LARGE, f"the patch has {len(printed)} bytes; the maximum is {_LARGEST_PATCH >> 10} KiB"
         )
-    try:
-        return printed.decode()
-    except UnicodeDecodeError:
-        raise RejectedError(Code.UNSUPPORTED_FILE, "the fix changes files that are not UTF-8 text") from None
+    return printed
 
 
 def is_test_module(path: str) -> bool:
