@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import attrs
@@ -203,21 +203,23 @@ def _any_failed(tests: Mapping[str, str]) -> bool:
 def test_command(split: Split, public: frozenset[str], options: Sequence[str]) -> str:
     """The passing command: the hidden test files, and a few public ones of the changed source files.
 
-    If only data or helpers of tests changed, it names the directories of the public tests that are nearest to them.
+    If only data or helpers of tests changed, it names the nearest directories that contain public tests.
     """
-    modules = list(split.test_modules)
-    if not any(map(is_test_module, modules)):
+    named = list(split.test_modules)
+    tested = {PurePosixPath(file).parent for file in public if is_test_module(file)}
+    # A file with another name is a test if public tests are next to it; else it may be data that looks like a test.
+    modules = [path for path in named if is_test_module(path) or PurePosixPath(path).parent in tested]
+    if not modules:
         helpers = [path for path in split.hidden if PurePosixPath(path).name != "conftest.py"]
-        modules = [*dict.fromkeys(found for path in helpers if (found := _nearest(path, public)))] or modules
+        modules = [*dict.fromkeys(found for path in helpers if (found := _nearest(path, tested)))] or named
     if not modules:
         raise RejectedError(Code.NO_TESTS_FOUND, "only helpers of tests changed, no test module")
     related = [path for path in _related(split, public) if not any(path.startswith(f"{name}/") for name in modules)]
     return shlex.join([*_PYTEST.split(), *options, *modules, *related])
 
 
-def _nearest(path: str, public: frozenset[str]) -> str:
-    """The directory above ``path`` that is nearest to it and contains public tests; empty if that is only the root."""
-    tested = {PurePosixPath(file).parent for file in public if is_test_module(file)}
+def _nearest(path: str, tested: Collection[PurePosixPath]) -> str:
+    """The directory in ``tested`` above ``path`` that is nearest to it; empty if that is only the root."""
     return next((str(parent) for parent in PurePosixPath(path).parents[:-1] if parent in tested), "")
 
 
