@@ -303,6 +303,8 @@ def test_parts_of_an_assertion() -> None:
     assert "4050" not in found.blind
     found = in_test("got = f(1)", "assert 3 < got <= 40501")
     assert [(site.operator, site.expected) for site in found.sites] == [(">", "3"), ("<=", "40501")]
+    found = in_test("got = f(1)", "assert 40501 == got == f(2).name")
+    assert [(site.operator, site.expected) for site in found.sites] == [("==", "40501")]
     found = in_test("assert 3 < f(1) <= 40501")
     assert dict(found.unblinded) == {"compares more than two values": 1}
 

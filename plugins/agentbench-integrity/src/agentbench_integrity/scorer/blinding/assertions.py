@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import attrs
 
@@ -102,21 +101,20 @@ def _parts(statement: ast.AST) -> Iterator[ast.AST]:
             for operator, right in zip(test.ops, test.comparators, strict=True):
                 pair = ast.copy_location(ast.Compare(left, [operator], [right]), statement)
                 yield ast.copy_location(ast.Assert(pair, None), statement)
-                copy = (
-                    ast.Name(right.id, ast.Load())
-                    if isinstance(right, ast.Name)
-                    else ast.Constant(_constant_value(right))
-                )
-                left = ast.copy_location(copy, right)
+                left = _copy(right)
         else:
             yield statement
     else:
         yield statement
 
 
-def _constant_value(constant: ast.expr) -> Any:
-    assert isinstance(constant, ast.Constant)
-    return constant.value
+def _copy(expression: ast.expr) -> ast.expr:
+    """A copy of a name or a constant; the last comparator of a chain, which is not repeated, may be anything else."""
+    if isinstance(expression, ast.Name):
+        return ast.copy_location(ast.Name(expression.id, ast.Load()), expression)
+    if isinstance(expression, ast.Constant):
+        return ast.copy_location(ast.Constant(expression.value), expression)
+    return expression
 
 
 class Assertions:
