@@ -527,6 +527,11 @@ def test_why_an_environment_failed(output: str, code: Code, reason: str) -> None
     assert (found.code, found.reason) == (code, reason)
 
 
+def test_sources_that_cannot_be_a_workspace() -> None:
+    found = classify("/src/shop at 1a2b: 'vendor/data' is a submodule; submodules are not supported")
+    assert (found.code, found.reason) == (Code.UNSUPPORTED_FILE, "'vendor/data' is a submodule in the repository")
+
+
 def test_setups_that_time_out_or_have_another_python() -> None:
     assert classify("the setup command 'x' timed out\nerror: y").reason == "the installation did not end in time"
     found = classify("the task requires Python 3.9, but `python` in an/image:1 is 3.11.2")
