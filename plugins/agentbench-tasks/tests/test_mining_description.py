@@ -124,6 +124,15 @@ def test_the_body_of_a_merge_comes_before_the_messages_that_it_merges() -> None:
     assert without == Description(text="Round totals once\n\nAccept durations without unit", source="merged_commits")
 
 
+def test_merged_commits_have_more_text_than_the_list_of_their_subjects() -> None:
+    log = "* ann/short: (2 commits)\n  Round totals once\n  Accept durations without unit\n"
+    merged = (f"Round totals once\n\n{DESCRIBED}", "Accept durations without unit")
+    found = described(commit("Merge pull request #12 from ann/short", log, merged))
+    assert found == Description(
+        text=f"Round totals once\n\n{DESCRIBED}\n\nAccept durations without unit", source="merged_commits"
+    )
+
+
 def test_an_issue_that_only_a_merged_commit_names_is_used() -> None:
     assert described(commit("Merge branch 'short'", "", ("Fixes #12",)), {"#12": discussion()}).source == "issue"
 
@@ -234,6 +243,8 @@ CLEANED = {
     ),
     "not a trailer": ("Fix: totals are wrong\nNote: for hours", "Fix: totals are wrong\nNote: for hours"),
     "merge": ("Merge pull request #12 from a/b\n\nFix totals", "Fix totals"),
+    "backport": ("Backport #12 from `main` to `stable` branch (#13)\n\nFix totals", "Fix totals"),
+    "backport with a title": ("Backport PR #12: fix totals", "Backport [reference]: fix totals"),
     "conflicts": ("Fix totals\n\n# Conflicts:\n#\tsrc/clock.py\n#\tsrc/day.py\n", "Fix totals"),
     "comment": ("Totals <!-- describe\nthem --> are wrong <!-- more", "Totals  are wrong"),
     "template": (
@@ -247,6 +258,14 @@ CLEANED = {
     "code block": (
         "Totals:\n\n```\n@cache  # see #12\nx = 'abc1234'\n```",
         "Totals:\n\n```\n@cache  # see #12\nx = 'abc1234'\n```",
+    ),
+    "entries of a changelog": (
+        "**Fixes**:\n\n* [522](https://forge.example/a/b/pull/522) Fix `Any`\n* #51 `Any` is typed\n* #52 is like [9](https://forge.example/a/b/pull/9)",
+        "**Fixes**:\n\n* Fix `Any`\n* `Any` is typed\n* [reference] is like [reference]",
+    ),
+    "references in markup": (
+        "Fix totals :issue:`26`\n\n- `#12 <https://forge.example/a/12>`_: fix days (:pr:`3`)\n- Since {gh}`4`, no\n",
+        "Fix totals\n\n- fix days\n- Since [reference], no",
     ),
     "rule at the end": ("Fix totals\n\n---------\n\nCo-authored-by: B <b@b.c>", "Fix totals"),
 }
@@ -314,6 +333,11 @@ SLOW = [
         "a-by:\n",
         "abcde1",
         "\n",
+        ":pr:`1`",
+        "{pr}`",
+        "`#1 <",
+        "- #1 A\n",
+        "- #1,",
     ),
     *("\x00", "* ", "- [ ] x\n", "conflicts:\n ", "Merge a", "see also ", "1", "_", ", ", "a1b2c3d4 "),
 ]

@@ -36,7 +36,9 @@ _MERGE = re.compile(
     r"|^[ \t]*See merge request .*$"
     r"|^[ \t]*#? ?Conflicts:[ \t]*\n(?:[#\t ].*\n?)*"
     r"|^[ \t]*\(?cherry[- ]picked from commit .*$"
-    r"|^[ \t]*\(?backport(?:ed)? (?:of|from) .*$",
+    r"|^[ \t]*\(?backport(?:ed)? (?:of|from) .*$"
+    r"|^[ \t]*backport(?:ed)? (?:PR |pull request )?#[0-9]{1,9}(?: (?:from|to|into|on) \S{1,200}){0,3}(?: branch)?"
+    r"(?: \(#[0-9]{1,9}\))?[ \t.]{0,9}$",
     re.IGNORECASE | re.MULTILINE,
 )
 _TRAILER = re.compile(
@@ -64,6 +66,11 @@ _VERB = (
     r"|cf\.?|part of|related to|relates to|follow-?up (?:to|of)|backport of|reported in|discussed in)[ :]{1,3}"
 )
 _LINK = re.compile(rf"\[([^\[\]\n]{{0,500}})\]\({_ADDRESS}[^()\n]{{0,200}}\)")
+_ROLE = re.compile(  # of reStructuredText and MyST
+    r"(?::(?:issue|pr|pull|gh|bug):|\{(?:issue|pr|pull|gh|bug)\})`#?([1-9][0-9]{0,6})`"
+    r"|`(#[1-9][0-9]{0,6}) <[^<>`\n]{1,300}>`_{1,2}"
+)
+_LIST_ITEM = re.compile(rf"^([ \t]*[-*+] ){_LIST}:?[ \t]+(?=[A-Z\ue000])", re.MULTILINE)
 _PARENTHESIS = re.compile(rf"[ \t]{{0,3}}[(\[](?:{_VERB})?{_LIST}[)\]]", re.IGNORECASE)
 _PHRASE = re.compile(
     rf"(?:^(?P<item>[ \t]*(?:[-*+] )?)|(?<=[.;!?])[ \t]{{1,3}}|[ \t]{{0,3}}[,;-][ \t]{{1,3}})"
@@ -102,7 +109,7 @@ def clean(text: str, *, ids: Sequence[str] = ()) -> str:
         return f"\ue000{len(held) - 1}\ue001"
 
     text = _COMMENT.sub("", _plain(text[:_MOST]))
-    text = "\n".join(hold(part) if is_code else part for is_code, part in _parts(text))
+    text = "\n".join(hold(part) if is_code else _ROLE.sub(_number, part) for is_code, part in _parts(text))
     text = _prose(_INLINE.sub(lambda match: hold(match[0]), text))
     text = _HELD.sub(lambda match: held[int(match[1])], text)
     text = "\n".join(line.rstrip() for line in text.split("\n"))
@@ -158,14 +165,23 @@ def _prose(text: str) -> str:
     """Prose without everything that is removed; placeholders stand for code."""
     for pattern in (_IMAGE, _EMPTY_LINK, _TAG, _CHECK_BOX, _NO_ANSWER, _MERGE):
         text = pattern.sub("", text)
-    text = _TRAILER.sub(_trailer, _LINK.sub(r"\1", text))
-    text = _PARENTHESIS.sub("", text)
+    text = _TRAILER.sub(_trailer, _LINK.sub(_linked, text))
+    text = _LIST_ITEM.sub(r"\1", _PARENTHESIS.sub("", text))
     text = _PHRASE.sub(lambda match: match["item"] or " " * (match["item"] is None), text)
     text = _AT_END.sub(_at_end, text)
     text = _INSIDE.sub(_REFERENCE, text)
     text = "\n".join(map(_without_mentions, text.split("\n")))
     text = _EMPTY_ITEM.sub("", _EMPTY_PARENTHESES.sub("", text))
     return _LAST_RULE.sub("", _EMPTY_HEADING.sub("", f"{text.rstrip()}\n"))
+
+
+def _number(match: re.Match[str]) -> str:
+    return match[2] or f"#{match[1]}"
+
+
+def _linked(match: re.Match[str]) -> str:
+    """The text of a link, as a reference if it is only a number."""
+    return f"#{match[1]}" if match[1].isdecimal() else match[1]
 
 
 def _trailer(match: re.Match[str]) -> str:

@@ -48,6 +48,8 @@ _REFERENCE = re.compile(
     rf"{_NUMBER}|(?:{_CLOSES}){_ADDRESS}|See merge request [\w./-]{{1,200}}(?P<request>![1-9]\d{{0,8}})", re.IGNORECASE
 )
 _CLOSING = re.compile(rf"{_CLOSES}(?:{_NUMBER}|{_ADDRESS})", re.IGNORECASE)
+_SHORTLOG = re.compile(r"^\* [^\s:]{1,200}:(?: \([0-9]{1,9} commits\))?\n(?:  .*(?:\n|\Z))+", re.MULTILINE)
+"""The subjects of merged commits, as `git merge --log` writes them; the commits have more text."""
 _LIST_ITEM = re.compile(r"[ \t]*[-*+] (.*)")
 
 
@@ -126,7 +128,7 @@ def _texts(commit: Commit, discussions: Mapping[str, Discussion]) -> Iterator[tu
     if not commit.merged:
         yield "commit_message", f"{commit.subject}\n\n{_without_generic_items(commit.body)}"
         return
-    yield "merge", f"{commit.subject}\n\n{_without_generic_items(commit.body)}"
+    yield "merge", f"{commit.subject}\n\n{_without_generic_items(_SHORTLOG.sub('', commit.body))}"
     parts = dict.fromkeys(clean(_without_generic_items(text)) for text in messages[1:])
     yield "merged_commits", "\n\n".join(part for part in parts if describes(part))
 
