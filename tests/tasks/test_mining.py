@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -117,6 +118,31 @@ def test_a_fix_becomes_a_task_that_runs(
     assert "variant idle: 0 of 1" in run.out, run.err
 
 
+def test_a_file_that_cannot_be_collected_does_not_hide_the_others(
+    history: History, mine: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Neither one that needs a missing package with the fix, nor one that needs a new name without it."""
+    parcels = "from shop.totals import parcels\n\n\ndef test_parcels():\n    assert parcels(7) == 3\n"
+    fix = history.commit(
+        "Discounts are percentages\n\nAlso, `parcels` is the number of parcels for some items.",
+        {
+            "shop/totals.py": textwrap.dedent(DISCOUNT) + "\n\ndef parcels(items):\n    return -(-items // 3)\n",
+            "tests/test_totals.py": TEST_DISCOUNT,
+            "tests/test_parcels.py": parcels,
+            "tests/typing_example.py": "import checker\n\n\nclass TestTypes(checker.Case):\n    pass\n",
+        },
+    )
+    (entry,) = [each for each in mine("--times", "1")["candidates"] if each["commit"] == fix]
+    spec = yaml.safe_load((tmp_path / "tasks/mined" / entry["task"] / "task.yaml").read_text())["validation"]
+    assert spec["fail_to_pass"] == [
+        "tests/test_parcels.py::test_parcels",
+        "tests/test_totals.py::test_discount",
+        "tests/test_totals.py::test_discount_of_many",
+    ]
+    assert spec["pass_to_pass"] == ["tests/test_totals.py::test_sum"]
+    assert spec["passing_command"] == "python -m pytest -q tests/test_parcels.py tests/test_totals.py"
+
+
 def test_every_commit_gets_its_code(history: History, mine: Callable[..., Any], tmp_path: Path) -> None:
     """Each way to fail has a code of its own, and one failure does not affect the others."""
     counter = tmp_path / "counter"
@@ -160,6 +186,13 @@ def test_every_commit_gets_its_code(history: History, mine: Callable[..., Any], 
                 **tested(7, "workdays(3) == 15", name="workdays"),
             },
         ): "NEW_NAMES",
+        history.commit(
+            "Weeks of work are checked against an almanac",
+            {
+                "shop/dates.py": "def days(weeks):\n    return 7 * weeks\n",
+                "tests/test_almanac.py": "import almanac\n\n\ndef test_days():\n    assert almanac.days(2) == 14\n",
+            },
+        ): "ENVIRONMENT_FAILED",
         history.commit("Bump the version", {"shop/labels.py": "def label(name):\n    return name.lower()\n", **tested(8, "label('A') == 'a'", "labels", "label")}, author="release[bot] <bot@example.com>"): "BOT",
         history.commit(
             "Weeks without an end are never counted",

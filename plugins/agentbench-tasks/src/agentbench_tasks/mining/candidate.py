@@ -47,6 +47,8 @@ from agentbench_tasks.strengthen.finding import propose
 from agentbench_tasks.validation import TaskReport
 
 _LEAKS = frozenset({"no_history", "hidden_absent", "network_off"})
+_ENVIRONMENTAL = frozenset({Code.ENVIRONMENT_FAILED, Code.NO_TESTS_FOUND})
+"""Results of tests that another environment may change."""
 _MOST_FAILING = 2000
 """Maximum number of fail-to-pass tests that a task lists."""
 _MOST_PASSING = 500
@@ -155,9 +157,9 @@ class Candidate:
         self._step(f"description: {described.source}")
         command = shop.settings.test_command or test_command(parts, frozenset(tree.paths()), overrides(tree))
         task_id = self.task_id or shop.name_task(described.text.strip().partition("\n")[0])
-        task, text, trials = self._set_up(staged, task_id, parts, command, tree, deadline)
+        task, text, trials, outcomes = self._set_up(staged, task_id, parts, command, tree, deadline)
         try:
-            outcomes = self.outcomes = trials.compare(command)
+            self.outcomes = outcomes
             self._step(
                 f"tests: {len(outcomes.fail_to_pass)} fail before the fix and pass after it, "
                 f"{len(outcomes.pass_to_pass)} pass before and after it"
@@ -171,6 +173,7 @@ class Candidate:
                     described, public_command=public.command, passes=public.passes, new_names=names
                 ),
                 failing_command=public.command,
+                passing_command=outcomes.command,
                 fail_to_pass=() if shop.settings.test_command else sample(outcomes.fail_to_pass, _MOST_FAILING),
                 pass_to_pass=() if shop.settings.test_command else sample(outcomes.pass_to_pass, _MOST_PASSING),
                 writable=outcomes.writable,
@@ -195,8 +198,8 @@ class Candidate:
 
     def _set_up(
         self, staged: Path, task_id: str, parts: Split, command: str, tree: CommitTree, deadline: Deadline
-    ) -> tuple[Task, TaskText, Trials]:
-        """Write the task with the first setup that works, and prepare it."""
+    ) -> tuple[Task, TaskText, Trials, Outcomes]:
+        """Write the task with the first setup in which tests can run, and run them without and with the fix."""
         shop = self.shop
         failure: RejectedError | None = None
         for chosen in self._setups(tree, deadline):
@@ -212,9 +215,6 @@ class Candidate:
                 self._step(f"setup failed: {rejection.reason}")
                 failure = failure or RejectedError(rejection.code, rejection.reason)
                 continue
-            if chosen.neighbour:
-                self.labels.append("neighbour_environment")
-                self._step(chosen.source)
             trials = Trials(
                 session=shop.session,
                 task=task,
@@ -226,7 +226,19 @@ class Candidate:
                 junit=shop.settings.junit,
                 custom=bool(shop.settings.test_command),
             )
-            return task, text, trials
+            try:
+                outcomes = trials.compare(command)
+            except BaseException as error:
+                shop.session.shared.forget(task)
+                if not isinstance(error, RejectedError) or error.rejection.code not in _ENVIRONMENTAL:
+                    raise
+                self._step(f"tests did not run: {error.rejection.reason}")
+                failure = failure or error
+                continue
+            if chosen.neighbour:
+                self.labels.append("neighbour_environment")
+                self._step(chosen.source)
+            return task, text, trials, outcomes
         assert failure is not None, "there is at least one setup"
         raise failure
 

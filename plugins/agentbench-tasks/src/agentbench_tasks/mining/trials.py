@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -22,12 +23,15 @@ _LARGEST_REPORT = 64 << 20
 _PYTEST = "python -m pytest -q"
 _SESSION = "--rootdir=. --maxfail=0 --continue-on-collection-errors"
 """As in the `tests` scorer: ids are relative to the workspace, and no failure ends the session."""
+_MISSING = re.compile(r"\bNo module named '([\w.]{1,100})'")
+_READ = 100  # lines of output
 
 
 @attrs.frozen(kw_only=True)
 class Outcomes:
     """The results of the tests without and with the fix."""
 
+    command: str  #: the test command, without files that cannot be collected even with the fix
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...]
     not_collected: bool  #: whether a hidden test file could not be imported without the fix
@@ -69,14 +73,20 @@ class Trials:
         if not self._passing(fixed, after):
             if not self.custom and fixed.exit_code == _USAGE_ERROR:
                 raise RejectedError(Code.ENVIRONMENT_FAILED, f"pytest does not start: {_error_line(fixed)}")
+            if not self.custom and (missing := _MISSING.search(fixed.last_lines(_READ))):
+                message = f"no test passes with the fix, since the module {missing[1]} is not installed"
+                raise RejectedError(Code.ENVIRONMENT_FAILED, message)
             if not after and (not self.custom or self.junit):
                 raise RejectedError(Code.NO_TESTS_FOUND, f"no test ran: {_last_line(fixed)}")
             raise RejectedError(Code.FIX_FAILS, f"no test passes with the fix: {_last_line(fixed)}")
+        if not self.custom:
+            broken = _not_collected(after)
+            command = shlex.join([word for word in shlex.split(command) if word not in broken])
         unfixed, before = self._run(command, hidden=True, fixed=False, writable=writable)
         if unfixed.timed_out:
             raise RejectedError(Code.TIMEOUT, f"without the fix, the tests did not end in {self.timeout_sec:g} s")
         if self.custom and not after:
-            return self._by_exit_code(unfixed, fixed, writable=writable)
+            return self._by_exit_code(command, unfixed, fixed, writable=writable)
         passing = [name for name, outcome in after.items() if outcome == "passed"]
         fail_to_pass = tuple(name for name in passing if before.get(name) in _FAILED)
         if not fail_to_pass:
@@ -85,18 +95,19 @@ class Trials:
             )
         ran = {name.partition("::")[0] for name, outcome in before.items() if "::" in name and outcome != "error"}
         return Outcomes(
+            command=command,
             fail_to_pass=fail_to_pass,
             pass_to_pass=tuple(name for name in passing if before.get(name) == "passed"),
             not_collected=any(name.partition("::")[0] not in ran for name in fail_to_pass),
             writable=writable,
         )
 
-    def _by_exit_code(self, unfixed: CommandResult, fixed: CommandResult, *, writable: bool) -> Outcomes:
+    def _by_exit_code(self, command: str, unfixed: CommandResult, fixed: CommandResult, *, writable: bool) -> Outcomes:
         if unfixed.ok:
             raise RejectedError(Code.TESTS_PASS_BEFORE, "the test command also passes without the fix")
         if not fixed.ok:
             raise RejectedError(Code.FIX_FAILS, f"the test command fails with the fix: {_last_line(fixed)}")
-        return Outcomes(fail_to_pass=(), pass_to_pass=(), not_collected=False, writable=writable)
+        return Outcomes(command=command, fail_to_pass=(), pass_to_pass=(), not_collected=False, writable=writable)
 
     def public_command(self, outcomes: Outcomes) -> PublicCommand:
         """A command that agents can run: tests of that part of the project, which pass, or fail because of the bug.
@@ -115,7 +126,9 @@ class Trials:
             failing = [name for name, outcome in tests.items() if outcome in ("failed", "error")]
             excluded = [name for name in failing if name not in outcomes.fail_to_pass]
             if excluded and len(excluded) <= _MOST_EXCLUDED and not result.timed_out:
-                command = shlex.join([*_PYTEST.split(), *self.options, *targets, *map(_exclusion, excluded)])
+                command = shlex.join(
+                    [*_PYTEST.split(), *self.options, *_without(targets, excluded, _not_collected(tests))]
+                )
                 result, tests = self._run(command, hidden=False, fixed=False, writable=outcomes.writable)
                 failing = [name for name, outcome in tests.items() if outcome in ("failed", "error")]
             if not result.timed_out and tests and set(failing).issubset(outcomes.fail_to_pass):
@@ -245,9 +258,21 @@ def sample(names: Sequence[str], most: int) -> Sequence[str]:
     return [names[number * len(names) // most] for number in range(most)]
 
 
-def _exclusion(name: str) -> str:
-    """An option of pytest that leaves out one test, or a file that cannot be collected."""
-    return f"--deselect={name}" if "::" in name else f"--ignore={name}"
+def _without(targets: Sequence[str], tests: Sequence[str], files: Collection[str]) -> Sequence[str]:
+    """Arguments of pytest for ``targets`` without some tests, and without files that cannot be collected."""
+    ignored = [f"--ignore={file}" for file in sorted(files) if file not in targets]
+    deselected = [f"--deselect={name}" for name in tests if name.partition("::")[0] not in files]
+    return [*(target for target in targets if target not in files), *ignored, *deselected]
+
+
+def _not_collected(tests: Mapping[str, str]) -> frozenset[str]:
+    """The files that pytest could not collect. It reports each of them as a test with the name of the module."""
+    files = {name.partition("::")[0] for name, outcome in tests.items() if outcome == "error"}
+    return frozenset(file for file in files if f"{file}::{_module(file)}" in tests)
+
+
+def _module(file: str) -> str:
+    return file.removesuffix(".py").replace("/", ".")
 
 
 def _error_line(result: CommandResult) -> str:
