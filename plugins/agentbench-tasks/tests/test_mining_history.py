@@ -9,7 +9,7 @@ import pytest
 from agentbench_core import Deadline, DeadlineExceeded, InputError
 from agentbench_core.harness import GitFailedError
 from agentbench_tasks.mining import history as history_module
-from agentbench_tasks.mining.history import MOST_FILES, long_lived_branch, read_history
+from agentbench_tasks.mining.history import MOST_FILES, long_lived_branch, read_commit, read_history
 from agentbench_tasks.mining.values import FileChange
 
 
@@ -113,6 +113,7 @@ def test_a_merge_has_the_messages_that_it_brought_in(history: Any) -> None:
         ("On the main line", ()),
     ]
     assert [(file.path, file.added, file.removed) for file in commits[0].files] == [("b.py", 1, 1)]
+    assert [read_commit(history.git, commit.id, deadline=Deadline(60)) for commit in commits] == commits
 
 
 def test_commits_of_merged_release_branches_belong_to_the_main_line(history: Any) -> None:

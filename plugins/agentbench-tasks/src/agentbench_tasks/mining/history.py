@@ -281,10 +281,11 @@ def _date(text: str) -> str:
 def read_commit(git: Git, commit: str, *, deadline: Deadline) -> Commit:
     """One commit, with its difference from its first parent, which is empty for a commit without parents."""
     (found,) = _commits(git, [commit], deadline)
-    if git.resolve(f"{commit}^2", deadline) is None:
+    if not found.parent:
         return found
-    line = read_history(git, commit, since=found.date, until=found.date, deadline=deadline)  # with merged messages
-    return next((each for each in line if each.id == commit), found)
+    (entry,) = _entries(git, [commit], deadline, "--no-walk")
+    messages = _merged_messages(git, [entry], [entry], deadline)
+    return attrs.evolve(found, merged=messages.get(entry.id, ()))
 
 
 def find_commit(history: History, name: str, deadline: Deadline) -> str | None:

@@ -34,7 +34,6 @@ class Outcomes:
     command: str  #: the test command, without files that cannot be collected even with the fix
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...]
-    not_collected: bool  #: whether a hidden test file could not be imported without the fix
     writable: bool  #: whether the tests must be able to write to the workspace
 
 
@@ -93,12 +92,10 @@ class Trials:
             raise RejectedError(
                 Code.TESTS_PASS_BEFORE, f"all {len(passing)} tests that pass with the fix also pass without it"
             )
-        ran = {name.partition("::")[0] for name, outcome in before.items() if "::" in name and outcome != "error"}
         return Outcomes(
             command=command,
             fail_to_pass=fail_to_pass,
             pass_to_pass=tuple(name for name in passing if before.get(name) == "passed"),
-            not_collected=any(name.partition("::")[0] not in ran for name in fail_to_pass),
             writable=writable,
         )
 
@@ -107,7 +104,7 @@ class Trials:
             raise RejectedError(Code.TESTS_PASS_BEFORE, "the test command also passes without the fix")
         if not fixed.ok:
             raise RejectedError(Code.FIX_FAILS, f"the test command fails with the fix: {_last_line(fixed)}")
-        return Outcomes(command=command, fail_to_pass=(), pass_to_pass=(), not_collected=False, writable=writable)
+        return Outcomes(command=command, fail_to_pass=(), pass_to_pass=(), writable=writable)
 
     def public_command(self, outcomes: Outcomes) -> PublicCommand:
         """A command that agents can run: tests of that part of the project, which pass, or fail because of the bug.
