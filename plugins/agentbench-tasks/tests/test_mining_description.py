@@ -243,6 +243,11 @@ CLEANED = {
     ),
     "not a trailer": ("Fix: totals are wrong\nNote: for hours", "Fix: totals are wrong\nNote: for hours"),
     "merge": ("Merge pull request #12 from a/b\n\nFix totals", "Fix totals"),
+    "messages of a bot": (
+        "Fix totals\n\n* [pre-commit.ci] auto fixes from pre-commit.com hooks\n\n"
+        "for more information, see https://pre-commit.ci",
+        "Fix totals",
+    ),
     "backport": ("Backport #12 from `main` to `stable` branch (#13)\n\nFix totals", "Fix totals"),
     "backport with a title": ("Backport PR #12: fix totals", "Backport [reference]: fix totals"),
     "conflicts": ("Fix totals\n\n# Conflicts:\n#\tsrc/clock.py\n#\tsrc/day.py\n", "Fix totals"),

@@ -34,6 +34,7 @@ _MERGE = re.compile(
     r"^[ \t]*Merged? (?:pull request|merge request|PR|branch(?:es)?|remote-tracking branch(?:es)?|tags?|commits?)\b.*$"
     r"|^[ \t]*Merge [\w./-]{1,99} into [\w./-]{1,99}$"
     r"|^[ \t]*See merge request .*$"
+    r"|^[-* \t]{0,9}\[pre-commit\.ci\] .*$|^[ \t]*for more information, see https://pre-commit\.ci$"
     r"|^[ \t]*#? ?Conflicts:[ \t]*\n(?:[#\t ].*\n?)*"
     r"|^[ \t]*\(?cherry[- ]picked from commit .*$"
     r"|^[ \t]*\(?backport(?:ed)? (?:of|from) .*$"
