@@ -81,7 +81,7 @@ def mine(run_agentbench: RunAgentbench, tmp_path: Path) -> Callable[..., Any]:
 
     def run(*flags: str, code: int = 0) -> Any:
         fixed = ("--repo", str(tmp_path / "shop"), "--suite", "mined", "--sandbox", "local", "--allow-unisolated")
-        done = run_agentbench("tasks", "mine", *fixed, "--setup", "true", "--json", *flags, cwd=tmp_path)
+        done = run_agentbench("tasks", "mine", *fixed, "--setup", "true", "--times", "1", "--json", *flags, cwd=tmp_path)
         assert done.code == code, done.err
         return json.loads(done.out) if code == 0 else done
 
@@ -229,7 +229,7 @@ def test_a_killed_command_loses_nothing(history: History, mine: Callable[..., An
         fixes.append(history.commit(message, {"shop/dates.py": source, f"tests/test_{number}.py": check}))
     ledger = tmp_path / "tasks/mined/mining.jsonl"
     command = [str(Path(sys.executable).parent / "agentbench"), "tasks", "mine", "--repo", str(tmp_path / "shop")]
-    flags = ["--suite", "mined", "--sandbox", "local", "--allow-unisolated", "--setup", "true", "--workers", "1"]
+    flags = ["--suite", "mined", "--sandbox", "local", "--allow-unisolated", "--setup", "true", "--times", "1", "--workers", "1"]
     process = subprocess.Popen([*command, *flags], cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True)
     while not (ledger.exists() and '"task": "weeks' in ledger.read_text()):
         assert process.poll() is None
