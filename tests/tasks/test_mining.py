@@ -81,7 +81,9 @@ def mine(run_agentbench: RunAgentbench, tmp_path: Path) -> Callable[..., Any]:
 
     def run(*flags: str, code: int = 0) -> Any:
         fixed = ("--repo", str(tmp_path / "shop"), "--suite", "mined", "--sandbox", "local", "--allow-unisolated")
-        done = run_agentbench("tasks", "mine", *fixed, "--setup", "true", "--times", "1", "--json", *flags, cwd=tmp_path)
+        done = run_agentbench(
+            "tasks", "mine", *fixed, "--setup", "true", "--times", "1", "--json", *flags, cwd=tmp_path
+        )
         assert done.code == code, done.err
         return json.loads(done.out) if code == 0 else done
 
@@ -229,7 +231,19 @@ def test_a_killed_command_loses_nothing(history: History, mine: Callable[..., An
         fixes.append(history.commit(message, {"shop/dates.py": source, f"tests/test_{number}.py": check}))
     ledger = tmp_path / "tasks/mined/mining.jsonl"
     command = [str(Path(sys.executable).parent / "agentbench"), "tasks", "mine", "--repo", str(tmp_path / "shop")]
-    flags = ["--suite", "mined", "--sandbox", "local", "--allow-unisolated", "--setup", "true", "--times", "1", "--workers", "1"]
+    flags = [
+        "--suite",
+        "mined",
+        "--sandbox",
+        "local",
+        "--allow-unisolated",
+        "--setup",
+        "true",
+        "--times",
+        "1",
+        "--workers",
+        "1",
+    ]
     process = subprocess.Popen([*command, *flags], cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True)
     while not (ledger.exists() and '"task": "weeks' in ledger.read_text()):
         assert process.poll() is None
@@ -351,3 +365,25 @@ def test_a_fix_whose_tests_are_data_becomes_a_task(history: History, mine: Calla
     assert "tests/test_cases.py::test_case[upper]" in spec["validation"]["pass_to_pass"]
     assert spec["validation"]["passing_command"] == "python -m pytest -q tests"
     assert spec["validation"]["failing_command"] == "python -m pytest -q tests/test_cases.py"
+
+
+def test_a_public_test_that_does_not_always_pass_is_left_out(
+    history: History, mine: Callable[..., Any], tmp_path: Path
+) -> None:
+    """It does not decide about a fix that it has nothing to do with."""
+    counter = tmp_path / "counter"
+    unsteady = (
+        f"\n\ndef test_unsteady():\n    with open({str(counter)!r}, 'a') as file:\n"
+        "        assert file.tell() < 4 and file.write('x')\n"
+    )
+    tests = FIRST["tests/test_totals.py"]
+    history.commit("A test of the weather", {"tests/test_totals.py": textwrap.dedent(tests) + unsteady})
+    changed = textwrap.dedent(TEST_DISCOUNT) + unsteady
+    fix = history.commit(
+        "Discounts are percentages, not amounts", {"shop/totals.py": DISCOUNT, "tests/test_totals.py": changed}
+    )
+    (entry,) = [each for each in mine()["candidates"] if each["commit"] == fix]
+    assert entry["task"], (entry["reason"], entry["steps"])
+    spec = yaml.safe_load((tmp_path / "tasks/mined" / entry["task"] / "task.yaml").read_text())
+    assert spec["validation"]["pass_to_pass"] == ["tests/test_totals.py::test_sum"]
+    assert any("do not always pass: tests/test_totals.py::test_unsteady" in step for step in entry["steps"])

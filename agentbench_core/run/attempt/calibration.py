@@ -140,7 +140,7 @@ def calibration(
     make = partial(_cached_or_new, plan, prepared, shared, log, refresh=refresh)
     started = time.monotonic()
     try:
-        key = plan.task.directory, digest(plan.scorer.identity())
+        key = plan.task.directory, plan.task.digest, digest(plan.scorer.identity())
         return shared.calibrations.get(key, make, shared.stop)
     finally:
         waited(time.monotonic() - started)

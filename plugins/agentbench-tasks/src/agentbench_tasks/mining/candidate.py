@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version as distribution_version
 from pathlib import Path
 
@@ -12,29 +12,23 @@ import attrs
 
 from agentbench_core import (
     AgentBenchError,
-    CalibrationError,
     Deadline,
-    InputError,
     Interrupted,
     SetupError,
     UnavailableError,
     name_some,
 )
 from agentbench_core.harness import (
-    History,
     RunStoppedError,
-    Session,
     Task,
-    Variant,
     WarningLog,
     version_from_tags,
 )
-from agentbench_tasks.checks import TaskCheck, check_task
+from agentbench_tasks.mining.acceptance import attacked, checked, count_proposals, is_weak, unsteady_tests
 from agentbench_tasks.mining.commit_tree import CommitTree
 from agentbench_tasks.mining.dependencies.pytest_settings import overrides
 from agentbench_tasks.mining.description import describe_commit, instruction
-from agentbench_tasks.mining.discussions import Discussion
-from agentbench_tasks.mining.environments import Chosen, Environments
+from agentbench_tasks.mining.environments import Chosen
 from agentbench_tasks.mining.ledger import Entry
 from agentbench_tasks.mining.new_names import new_names
 from agentbench_tasks.mining.pins import classify
@@ -42,11 +36,8 @@ from agentbench_tasks.mining.splitting import PROTECTED, Split, split
 from agentbench_tasks.mining.task_files import TaskText, install_task, remove_staged, rewrite_task, write_task
 from agentbench_tasks.mining.trials import Outcomes, Trials, sample, test_command
 from agentbench_tasks.mining.values import OF_TEXT, Code, Commit, Description, RejectedError
-from agentbench_tasks.rules import Rule
-from agentbench_tasks.strengthen.finding import propose
-from agentbench_tasks.validation import TaskReport
+from agentbench_tasks.mining.workshop import Workshop
 
-_LEAKS = frozenset({"no_history", "hidden_absent", "network_off"})
 _ENVIRONMENTAL = frozenset({Code.ENVIRONMENT_FAILED, Code.NO_TESTS_FOUND})
 """Results of tests that another environment may change."""
 _MOST_FAILING = 2000
@@ -54,41 +45,6 @@ _MOST_FAILING = 2000
 _MOST_PASSING = 500
 """Maximum number of pass-to-pass tests that a task lists."""
 _GIT_SECONDS = 600.0
-
-
-@attrs.frozen(kw_only=True)
-class MiningSettings:
-    """Settings that the result of a commit depends on."""
-
-    suite: str  #: name of the suite
-    times: int = 3  #: number of validations
-    strict_names: bool = False  #: whether to reject commits whose tests require names that only the fix introduces
-    test_command: str = ""  #: the project's own test command; empty for pytest
-    junit: str = ""  #: the JUnit report that the test command writes
-    setup: tuple[str, ...] = ()  #: setup commands instead of the ones that are found
-    timeout_sec: float = 300.0  #: time limit for one run of the tests
-    setup_timeout_sec: float = 1800.0  #: time limit for one setup
-    attack_sample: int = 3  #: number of adversarial agents that a task with safe witnesses must resist
-    images: Mapping[str, str] = {"3.11": ""}  #: image by Python version; an empty name is the default image
-
-
-@attrs.frozen(kw_only=True)
-class Workshop:
-    """What the work on all commits of one command shares."""
-
-    history: History
-    root: Path  #: directory of the suite
-    staging: Path
-    session: Session
-    variant: Variant
-    environments: Environments
-    settings: MiningSettings
-    settings_digest: str
-    texts_digest: str  #: of the settings and the discussions
-    discussions: Mapping[str, Discussion] = {}
-    name_task: Callable[[str], str]  #: an unused task id for a title
-    resists: Callable[[Task], str] | None = None
-    """Attacks a task, and returns why it is forgeable, or nothing; ``None`` if this is impossible here."""
 
 
 @attrs.define(kw_only=True)
@@ -180,13 +136,21 @@ class Candidate:
                 provenance=self._provenance(text, described, outcomes),
             )
             task = rewrite_task(staged, task_id, shop.settings.suite, final)
-            summary = self._validate(task)
-            self._attack(task)
-            self._propose(task, outcomes)
+            report = checked(shop, task)
+            if unsteady := unsteady_tests(report):
+                self._step(f"left out, because they do not always pass: {name_some(unsteady)}")
+                final = attrs.evolve(final, pass_to_pass=[t for t in final.pass_to_pass if t not in unsteady])
+                task = rewrite_task(staged, task_id, shop.settings.suite, final)
+                report = checked(shop, task)
+            if is_weak(report, self._step):
+                self.labels.append("weak_verdict")
+                self.proposals = count_proposals(shop, task, outcomes.fail_to_pass, self._step)
+            else:
+                attacked(shop, task, self._step)
             final = attrs.evolve(final, provenance=self._provenance(text, described, outcomes))
             rewrite_task(staged, task_id, shop.settings.suite, final)
             install_task(staged, shop.root, task_id)
-            return task_id, summary
+            return task_id, f"valid in {len(report.checks)} of {len(report.checks)} checks"
         finally:
             shop.session.shared.forget(task)
 
@@ -289,57 +253,6 @@ class Candidate:
                 raise RejectedError(Code.NEW_NAMES, message)
             self.labels.append("new_names")
         return names
-
-    def _validate(self, task: Task) -> str:
-        """Check the task several times by the rules of ``validate-tasks``, and return one sentence."""
-        shop = self.shop
-        checks: list[TaskCheck] = []
-        for _ in range(shop.settings.times):
-            audited = checks[0].audited if checks else None
-            checks.append(check_task(task, shop.variant, shop.session, per_test=False, audited=audited))
-        report = TaskReport(task=task, checks=tuple(checks))
-        if report.problems:
-            problem, times = report.problems[0]
-            message = f"{problem.rule}: {problem.reason}"
-            if problem.rule == Rule.CHECKED:
-                raise RejectedError(Code.INTERNAL, message)
-            if problem.rule in _LEAKS:
-                raise RejectedError(Code.LEAKS, message)
-            if 0 < times < len(checks):
-                raise RejectedError(Code.FLAKY, f"{times} of {len(checks)} checks failed: {message}")
-            raise RejectedError(Code.INVALID, message)
-        calibration = checks[0].calibration
-        for line in calibration.summary if calibration else ():
-            self._step(line)
-        weakness = calibration.weakness if calibration else ""
-        if not weakness and not (calibration and calibration.data):  # the scorer knows no values of the tests
-            weakness = "only the exit code of the test command is checked"
-        if weakness:
-            self.labels.append("weak_verdict")
-            self._step(f"weak_verdict: {weakness}")
-        seconds = sum(check.duration_sec for check in checks)
-        self._step(f"valid in {len(checks)} of {len(checks)} checks, {seconds:.1f} s")
-        return f"valid in {len(checks)} of {len(checks)} checks"
-
-    def _attack(self, task: Task) -> None:
-        if "weak_verdict" in self.labels or self.shop.resists is None:
-            return
-        problem = self.shop.resists(task)
-        if problem:
-            raise RejectedError(Code.FORGEABLE, problem)
-        self._step("resisted a sample of adversarial agents")
-
-    def _propose(self, task: Task, outcomes: Outcomes) -> None:
-        """Count the assertions that could make weak verdicts strong; the author decides about them later."""
-        if "weak_verdict" not in self.labels or self.shop.settings.test_command:
-            return
-        try:
-            found = propose(task, self.shop.variant, self.shop.session, outcomes.fail_to_pass)
-        except (InputError, CalibrationError) as error:
-            self._step(error.message)
-            return
-        self.proposals = len(found.proposals)
-        self._step(f"assertions that `agentbench tasks strengthen` proposes: {self.proposals}")
 
     def _provenance(self, text: TaskText, described: Description, outcomes: Outcomes) -> dict[str, object]:
         commit, settings = self.commit, self.shop.settings

@@ -28,7 +28,6 @@ from agentbench_core.harness import (
     tasks_flag,
 )
 from agentbench_tasks.mining import report
-from agentbench_tasks.mining.candidate import MiningSettings
 from agentbench_tasks.mining.discussions import read_discussions
 from agentbench_tasks.mining.flags import mining_settings, mining_variant, sandbox_name, work_flags
 from agentbench_tasks.mining.funnel import Funnel, FunnelSettings, sift
@@ -36,6 +35,7 @@ from agentbench_tasks.mining.history import find_commit, read_history
 from agentbench_tasks.mining.ledger import LEDGER_FILE, Entry, Ledger, held, known_results
 from agentbench_tasks.mining.mine import Source, Watcher, mine, open_workshop, settings_digest, texts_digest
 from agentbench_tasks.mining.values import Code, Commit
+from agentbench_tasks.mining.workshop import MiningSettings
 
 _HISTORY_SECONDS = 3600.0
 _WORKERS = 2

@@ -12,7 +12,7 @@ import click
 
 from agentbench_core import InputError
 from agentbench_core.harness import App, Variant, sandbox_flag, set_flag, variant_for_tasks
-from agentbench_tasks.mining.candidate import MiningSettings
+from agentbench_tasks.mining.workshop import MiningSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -13,12 +13,13 @@ import attrs
 
 from agentbench_core import Interrupted, digest, dump
 from agentbench_core.harness import History, RunObserver, Task, Variant, open_session
-from agentbench_tasks.mining.candidate import Candidate, MiningSettings, Workshop
+from agentbench_tasks.mining.candidate import Candidate
 from agentbench_tasks.mining.discussions import Discussion
 from agentbench_tasks.mining.environments import Environments, bare_task
 from agentbench_tasks.mining.ledger import Entry, Ledger
 from agentbench_tasks.mining.task_files import remove_staged, task_id_for
 from agentbench_tasks.mining.values import Commit
+from agentbench_tasks.mining.workshop import MiningSettings, Workshop
 
 _POLL = 0.2  # seconds
 STAGING = ".mining"
