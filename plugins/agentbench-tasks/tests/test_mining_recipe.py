@@ -16,7 +16,9 @@ from hypothesis import given, strategies as st
 
 from agentbench_tasks.mining.dependencies.pytest_settings import overrides
 from agentbench_tasks.mining.dependencies.requirements import poetry_specifiers
+from agentbench_tasks.mining.environments import key_at
 from agentbench_tasks.mining.inside import install
+from agentbench_tasks.mining.ledger import Environment
 from agentbench_tasks.mining.pins import CAPTURE, classify, pins, setup_commands
 from agentbench_tasks.mining.recipe import recipes
 from agentbench_tasks.mining.values import Code, Recipe, RejectedError
@@ -525,6 +527,15 @@ def test_why_an_environment_failed(output: str, code: Code, reason: str) -> None
     (command,) = made({"pyproject.toml": PROJECT})[0].resolve
     found = classify(f"the setup command {command!r} ended with exit code 1\n{output}".rstrip())
     assert (found.code, found.reason) == (code, reason)
+
+
+def test_commits_that_are_far_apart_do_not_share_an_environment() -> None:
+    """The packages of one year can fail the tests of another, although the files that name them are equal."""
+    known = {"k": Environment(key="k", date="2024-09-02T00:00:00Z", python="3.11", pins=("a==1",))}
+    assert key_at("k", "2024-06-30T00:00:00Z", {}) == "k"
+    assert key_at("k", "2024-06-30T00:00:00Z", known) == "k"
+    assert key_at("k", "2024-04-11T00:00:00Z", known) == "k:2024-2"
+    assert key_at("k", "2025-01-01T00:00:00Z", known) == "k:2025-1"
 
 
 def test_sources_that_cannot_be_a_workspace() -> None:

@@ -26,6 +26,9 @@ from agentbench_tasks.mining.pins import CAPTURE, classify, pins, setup_commands
 from agentbench_tasks.mining.recipe import recipes
 from agentbench_tasks.mining.values import Commit, Recipe, RejectedError, Rejection
 
+_SHARED_SECONDS = 90 * 24 * 60 * 60.0
+"""Maximum difference between the dates of two commits that share an environment."""
+
 
 @attrs.frozen(kw_only=True)
 class Chosen:
@@ -63,8 +66,8 @@ class Environments:
         for recipe in wanted:
             found = self._resolved(recipe, commit)
             if isinstance(found, Environment):
-                step(f"environment: {recipe.source} ({len(found.pins)} packages, Python {recipe.python})")
-                results.append(self._chosen(recipe, found, recipe.source))
+                step(f"environment: {found.source} ({len(found.pins)} packages, Python {found.python})")
+                results.append(self._chosen(recipe, found, found.source))
                 break
             step(f"environment failed: {recipe.source}: {found.reason}")
             failure = failure or found
@@ -97,19 +100,22 @@ class Environments:
         return min(others, key=lambda found: _distance(found.date, commit.date), default=None)
 
     def _resolved(self, recipe: Recipe, commit: Commit) -> Environment | Rejection:
+        key = key_at(recipe.key, commit.date, self.ledger.environments)
         with self._lock:
-            lock = self._locks.setdefault(recipe.key, threading.Lock())
+            lock = self._locks.setdefault(key, threading.Lock())
         while not lock.acquire(timeout=0.2):
             self.session.stop.check()
         try:
-            if recipe.key in self.ledger.environments:
-                return self.ledger.environments[recipe.key]
-            if recipe.key in self._failed:
-                return self._failed[recipe.key]
+            if key_at(recipe.key, commit.date, self.ledger.environments) != key:  # resolved by another thread
+                return self._resolved(recipe, commit)
+            if key in self.ledger.environments:
+                return self.ledger.environments[key]
+            if key in self._failed:
+                return self._failed[key]
             try:
-                found = self._resolve(recipe, commit)
+                found = self._resolve(recipe, commit, key)
             except RejectedError as error:
-                self._failed[recipe.key] = error.rejection
+                self._failed[key] = error.rejection
                 return error.rejection
             self.ledger.add(found)
             self.built += 1
@@ -117,9 +123,9 @@ class Environments:
         finally:
             lock.release()
 
-    def _resolve(self, recipe: Recipe, commit: Commit) -> Environment:
+    def _resolve(self, recipe: Recipe, commit: Commit, key: str) -> Environment:
         """Install the dependencies as of the commit's date, and read what was installed."""
-        directory = self.staging / f"environment-{recipe.key.removeprefix('sha256:')[:16]}"
+        directory = self.staging / f"environment-{re.sub(r'[^0-9a-z]+', '-', key.lower())[-32:]}"
         image = self.images.get(recipe.python, "")
         bare = bare_task(self.url, commit.parent, recipe.python, image, directory, self.timeout_sec)
         setup = Setup(commands=recipe.resolve, capture=(CAPTURE,), shared_cache=False)
@@ -134,7 +140,7 @@ class Environments:
             self.session.shared.forget(task)
         frozen = prepared.environment.facts.get(re.sub(r"[^a-z0-9]+", "_", CAPTURE.lower()).strip("_"), "")
         return Environment(
-            key=recipe.key,
+            key=key,
             date=commit.date,
             python=recipe.python,
             pins=pins(frozen, ""),
@@ -155,6 +161,18 @@ def bare_task(url: str, commit: str, python: str, image: str, directory: Path, t
         validation=Validation(failing_command="false", passing_command="true"),
     )
     return Task(spec=spec, directory=directory, text="", hidden=(), script=(), digest="")
+
+
+def key_at(key: str, date: str, known: Mapping[str, Environment]) -> str:
+    """The key of the environment for a recipe and the date of a commit.
+
+    Newer packages can change the results of tests, so that an environment is only shared within some time.
+    """
+    first = known.get(key)
+    if first is None or _distance(first.date, date) <= _SHARED_SECONDS:
+        return key
+    moment = datetime.datetime.fromisoformat(date)
+    return f"{key}:{moment.year}-{(moment.month + 2) // 3}"
 
 
 def _distance(one: str, other: str) -> float:
