@@ -615,3 +615,14 @@ def test_options_that_depend_on_the_whole_suite_are_undone() -> None:
         assert set(overrides(Files({"tox.ini": f"[pytest]\naddopts = {options}\n"}))) == {"-n0", "--no-cov"}
     assert overrides(Files({"pytest.ini": "[pytest]\naddopts = --no-header --nf -q --strict-markers\n"})) == ()
     assert overrides(Files({})) == ()
+
+
+def test_packages_older_than_the_interpreter_may_be_replaced_by_those_of_its_release() -> None:
+    """Old build tools may not work with a newer Python; a commit that is newer than it needs no such recipe."""
+    files = {"pyproject.toml": PROJECT, "requirements-dev.txt": "pytest==5.4\n"}
+    old = made(files, date="2020-05-01T00:00:00Z")
+    assert [wanted(recipe)["date"][:10] for recipe in old] == ["2020-05-01", "2020-05-01", "2022-10-24"]
+    assert len({recipe.key for recipe in old}) == 3
+    assert old[2].source.endswith("packages as of 2022-10-24")
+    assert wanted(old[2])["requirements"] == wanted(old[0])["requirements"]
+    assert {wanted(recipe)["date"] for recipe in made(files)} == {DATE}

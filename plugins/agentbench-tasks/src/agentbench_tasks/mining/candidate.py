@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version as distribution_version
 from pathlib import Path
 
@@ -199,14 +199,14 @@ class Candidate:
                 self._step(f"tests did not run: {error.rejection.reason}")
                 failure = failure or error
                 continue
-            if chosen.neighbour:
-                self.labels.append("neighbour_environment")
+            if chosen.neighbor:
+                self.labels.append("neighbor_environment")
                 self._step(chosen.source)
             return task, text, trials, outcomes
         assert failure is not None, "there is at least one setup"
         raise failure
 
-    def _setups(self, tree: CommitTree, deadline: Deadline) -> Sequence[Chosen]:
+    def _setups(self, tree: CommitTree, deadline: Deadline) -> Iterable[Chosen]:
         shop = self.shop
         if shop.settings.setup or shop.settings.test_command:
             python, image = next(iter(shop.settings.images.items()))

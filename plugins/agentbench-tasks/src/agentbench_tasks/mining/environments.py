@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -38,7 +38,7 @@ class Chosen:
     python: str
     image: str  #: image for sandboxes that use images; empty for the default one
     source: str  #: how it was found, for people
-    neighbour: bool = False  #: whether the packages are those of another commit, because its own failed
+    neighbor: bool = False  #: whether the packages are those of another commit, because its own failed
 
 
 @attrs.define(kw_only=True)
@@ -56,40 +56,40 @@ class Environments:
     _locks: dict[str, threading.Lock] = attrs.field(factory=dict)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
-    def choose(self, commit: Commit, tree: CommitTree, version: str, step: Callable[[str], None]) -> Sequence[Chosen]:
-        """The setups to try for the task of a commit, best first.
+    def choose(self, commit: Commit, tree: CommitTree, version: str, step: Callable[[str], None]) -> Iterator[Chosen]:
+        """The setups to try for the task of a commit, best first; each is resolved when it is needed.
 
         Raises RejectedError if there is none.
         """
         wanted = recipes(tree, date=commit.date, version=version, pythons=list(self.images))
-        results, failure = [], None
+        found_any, failure = False, None
         for recipe in wanted:
             found = self._resolved(recipe, commit)
             if isinstance(found, Environment):
                 step(f"environment: {found.source} ({len(found.pins)} packages, Python {found.python})")
-                results.append(self._chosen(recipe, found, found.source))
-                break
-            step(f"environment failed: {recipe.source}: {found.reason}")
-            failure = failure or found
-        neighbour = self._neighbour(commit, wanted)
-        if neighbour is not None:
-            source = f"packages of a neighbouring commit, as of {neighbour.date[:10]}: {neighbour.source}"
-            results.append(self._chosen(wanted[0], neighbour, source, is_neighbour=True))
-        if not results:
+                found_any = True
+                yield self._chosen(recipe, found, found.source)
+            else:
+                step(f"environment failed: {recipe.source}: {found.reason}")
+                failure = failure or found
+        neighbor = self._neighbor(commit, wanted)
+        if neighbor is not None:
+            source = f"packages of a neighboring commit, as of {neighbor.date[:10]}: {neighbor.source}"
+            yield self._chosen(wanted[0], neighbor, source, is_neighbor=True)
+        elif not found_any:
             assert failure is not None, "there is at least one recipe"
             raise RejectedError(failure.code, failure.reason)
-        return results
 
-    def _chosen(self, recipe: Recipe, found: Environment, source: str, *, is_neighbour: bool = False) -> Chosen:
+    def _chosen(self, recipe: Recipe, found: Environment, source: str, *, is_neighbor: bool = False) -> Chosen:
         return Chosen(
             commands=tuple(setup_commands(found.pins, recipe)),
             python=recipe.python,
             image=self.images.get(recipe.python, ""),
             source=source,
-            neighbour=is_neighbour,
+            neighbor=is_neighbor,
         )
 
-    def _neighbour(self, commit: Commit, own: Sequence[Recipe]) -> Environment | None:
+    def _neighbor(self, commit: Commit, own: Sequence[Recipe]) -> Environment | None:
         """The resolved environment of another recipe with the same Python that is nearest in time."""
         keys, pythons = {recipe.key for recipe in own}, {recipe.python for recipe in own}
         others = [

@@ -26,6 +26,15 @@ from agentbench_tasks.mining.values import Code, Recipe, RejectedError
 _FORMAT = 1
 """Part of every key. Increase it when equal files lead to other commands."""
 _LONGEST = 100_000  # characters of a command; Linux accepts 131,071 bytes
+_RELEASED = {
+    "3.9": "2020-10-05T00:00:00Z",
+    "3.10": "2021-10-04T00:00:00Z",
+    "3.11": "2022-10-24T00:00:00Z",
+    "3.12": "2023-10-02T00:00:00Z",
+    "3.13": "2024-10-07T00:00:00Z",
+    "3.14": "2025-10-07T00:00:00Z",
+}
+"""When each version of Python was released."""
 _UNTAGGED = "0.1.dev0"
 """The version that a project without tags gets if a program computes its version from tags."""
 _PRETEND: Mapping[str, str] = {
@@ -69,22 +78,39 @@ def recipes(tree: SourceTree, *, date: str, version: str, pythons: Sequence[str]
     variables = _variables(project, version)
     build = project.build if project.installable else ()
     found: dict[str, Recipe] = {}
-    for plan in _plans(tree, project):
-        resolve = _resolve(project, plan, build, date, variables)
+    for plan, moment in _dated(_plans(tree, project), date, _RELEASED.get(python.version, "")):
+        resolve = _resolve(project, plan, build, moment, variables)
         if len(resolve) > _LONGEST:
             continue
         recipe = Recipe(
-            key=_key(project, python.version, plan, build),
+            key=_key(project, python.version, plan, build, moment if moment != date else ""),
             python=python.version,
             resolve=(resolve,),
             project=_install(project, variables),
-            source=_describe(project, plan, date, python.note),
+            source=_describe(project, plan, moment, python.note),
             variables=variables,
         )
         found.setdefault(recipe.key, recipe)
     if not found:
         raise RejectedError(Code.ENVIRONMENT_FAILED, "the build requirements are too long for a command")
     return tuple(found.values())
+
+
+def _dated(plans: Sequence[_Plan], date: str, released: str) -> Sequence[tuple[_Plan, str]]:
+    """The plans with the date of their packages.
+
+    Packages that are older than the interpreter may not work with it, so the first plan is also tried with those of
+    the day of its release, before the last one.
+    """
+    dated = [(plan, date) for plan in plans]
+    if released and _moment(date) < _moment(released):
+        dated.insert(len(dated) - 1, (plans[0], released))
+    return dated
+
+
+def _moment(date: str) -> datetime.datetime:
+    moment = datetime.datetime.fromisoformat(date)
+    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
 
 
 def _plans(tree: SourceTree, project: Project) -> Sequence[_Plan]:
@@ -138,7 +164,7 @@ def _loosened(wanted: Requirement) -> Requirement:
     return Requirement(f"{wanted.name}{extras}" + (f"; {wanted.marker}" if wanted.marker else ""))
 
 
-def _key(project: Project, python: str, plan: _Plan, build: Sequence[Requirement]) -> str:
+def _key(project: Project, python: str, plan: _Plan, build: Sequence[Requirement], moment: str) -> str:
     """Equal for commits whose dependencies are resolved from the same requirements, whatever their dates are."""
     return digest(
         {
@@ -151,6 +177,7 @@ def _key(project: Project, python: str, plan: _Plan, build: Sequence[Requirement
             "constraints": _texts(plan.constraints),
             "extras": {name: _texts(project.extras[name]) for name in sorted(plan.extras)},
             "build": _texts(build),
+            **({"moment": moment} if moment else {}),
         }
     )
 
