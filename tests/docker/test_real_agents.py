@@ -124,7 +124,7 @@ def inspecting() -> Iterator[Callable[[], list[dict[str, Any]]]]:
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_it_fixes_tasks_and_can_be_replayed(bench: Bench, name: str) -> None:
-    """Both tasks pass, nothing contains the key, and a replay without a server gives the same changes."""
+    """Both tasks pass, nothing contains the key, and a replay of one without a server gives the same change."""
     with inspecting() as containers:
         run = bench.measure(name, *AGENTS[name])
     lines = records(run)
@@ -148,13 +148,13 @@ def test_it_fixes_tasks_and_can_be_replayed(bench: Bench, name: str) -> None:
             assert modes[modes[one["Id"]].removeprefix("container:")] == "none"
             assert not any(mount["RW"] for mount in one["Mounts"] if mount["Destination"].startswith("/opt/agent/"))
     before = len(bench.server.requests)
-    done = bench.run("replay", str(run), "--tasks", str(_ROOT / "tasks"), "--out", f"{name}-again")
+    task = TASKS[0]
+    done = bench.run("replay", str(run), "--tasks", str(_ROOT / "tasks"), "--task", task, "--out", f"{name}-again")
     assert done.code == 0, done.out + done.err
     assert len(bench.server.requests) == before
     again = bench.only(f"{name}-again")
-    for task in TASKS:
-        patch = f"tasks/{task}/diffs/final.patch"
-        assert (run / patch).read_bytes() == (again / patch).read_bytes() != b""
+    patch = f"tasks/{task}/diffs/final.patch"
+    assert (run / patch).read_bytes() == (again / patch).read_bytes() != b""
 
 
 def test_programs_are_compared_with_other_agents(bench: Bench) -> None:
