@@ -19,11 +19,12 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types docs bench validate attack lock clean real-suites
+.PHONY: help demo test test-long check lint types docs bench validate attack lock clean real-suites
 
 help:
 	@echo "make demo    set up, and run the bundled suite with the reference solutions (no Docker, no key)"
 	@echo "make test    set up, run the tests, and list those that cannot run here"
+	@echo "make test-long  run the tests with real agents, real test suites and attacks in containers; takes several minutes"
 	@echo "make check   lint, types, and quick tests that need no engine; takes about a minute and a half"
 	@echo "make lint    ruff, import contracts        make types   mypy, strict"
 	@echo "make docs    build site/ from docs/        make bench   run the benchmarks"
@@ -47,7 +48,11 @@ demo: $(READY)
 JOBS := 4
 TESTS :=
 test: $(READY)
-	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --times $(TESTS)
+	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --times $(if $(TESTS),,-m "not long") $(TESTS)
+
+# Real agents, real test suites and attacks in containers: before a release, and after a change that concerns them.
+test-long: $(READY)
+	@$(BIN)/pytest -n 2 --dist load --times -m long
 
 # Tests that find most errors and need no engine, package index or browser; types and tests run in parallel.
 QUICK := tests/values tests/inputs tests/builtin tests/evidence tests/workspace tests/docs/test_tables.py \

@@ -26,7 +26,9 @@ _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
     "agentbench-mechanic": {"llm": ["mechanic"]},
     "agentbench-openrouter": {"llm": ["openrouter"], "command": ["openrouter"]},
     "agentbench-report": {"command": ["report"]},
-    "agentbench-tasks": {"command": ["tasks new", "validate-tasks"]},
+    "agentbench-tasks": {
+        "command": ["tasks mine", "tasks new", "tasks pin", "tasks refresh", "tasks strengthen", "validate-tasks"]
+    },
     "agentbench-subagents": {"agent": ["context_packer", "subagents"]},
     "agentbench-testing": {"command": ["plugins check", "plugins new"]},
 }

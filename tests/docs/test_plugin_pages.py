@@ -59,6 +59,7 @@ def author(tmp_path_factory: pytest.TempPathFactory) -> CleanEnvironment:
     return made
 
 
+@pytest.mark.long
 @pytest.mark.index
 def test_an_agent_from_nothing(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> None:
     """Uses this machine's Python and the package index; constraints replace it for this project's wheels."""

@@ -78,4 +78,5 @@ def test_its_imports_are_installed(name: str, alone: Environment, tmp_path_facto
     assert done.returncode == 0, done.stderr
     count, *missing = done.stdout.split()
     assert int(count) > 5
-    assert [module for module in missing if module != ONLY_FOR_BROWSERS] == []
+    in_sandboxes = "pip._vendor."  # of the pip there, in programs that are never imported
+    assert [each for each in missing if each != ONLY_FOR_BROWSERS and not each.startswith(in_sandboxes)] == []

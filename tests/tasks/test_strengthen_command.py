@@ -317,6 +317,7 @@ def test_an_interrupt_writes_nothing(weak: Callable[..., Path], tmp_path: Path) 
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.docker
 def test_calls_run_in_containers(weak: Callable[..., Path], agentbench: Any) -> None:
     directory = weak()
