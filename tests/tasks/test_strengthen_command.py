@@ -222,7 +222,7 @@ def test_numbers_that_cannot_be_accepted(weak: Callable[..., Path], agentbench: 
         done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--accept", wrong)
         assert done.code == 2
         assert "is neither `all` nor numbers" in done.err
-    done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--times", "1", "--accept", "1,99")
+    done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--times", "2", "--accept", "1,99")
     assert (done.code, "no proposal has the number 99: there are 2 proposals" in done.err) == (2, True)
     done = agentbench("tasks", "strengthen", "nine", "--suite", "mini")
     assert (done.code, "no task matches 'nine'" in done.err) == (2, True)
@@ -240,7 +240,7 @@ def test_a_task_that_would_not_be_valid_stays_as_it_is(weak: Callable[..., Path]
     )
     directory = weak(files=files, patch=patch)
     before = contents(directory)
-    done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--times", "1", "--accept", "all")
+    done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--times", "2", "--accept", "all")
     assert done.code == 1
     assert "nothing was written: the task would not be valid: the reference solution does not pass" in done.err
     assert contents(directory) == before
@@ -258,7 +258,7 @@ def test_a_task_that_changed_meanwhile_stays_as_it_is(
 
     monkeypatch.setattr(command, "validate", changing)
     before = contents(directory)
-    done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--times", "1", "--accept", "all")
+    done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--times", "2", "--accept", "all")
     assert (done.code, "changed while the task was being validated" in done.err) == (2, True)
     assert contents(directory) == {**before, directory / "checks/tests/data.txt": b"new"}
 
@@ -277,7 +277,7 @@ def test_a_person_is_asked_for_each_proposal(
     monkeypatch.setattr(click, "confirm", confirm)
     monkeypatch.setattr(command, "is_terminal", lambda: True)
     before = contents(directory)
-    done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--times", "1")
+    done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--times", "2")
     assert (done.code, len(asked)) == (0, 2)
     assert contents(directory) == before
 
@@ -321,7 +321,7 @@ def test_an_interrupt_writes_nothing(weak: Callable[..., Path], tmp_path: Path) 
 @pytest.mark.docker
 def test_calls_run_in_containers(weak: Callable[..., Path], agentbench: Any) -> None:
     directory = weak()
-    done = agentbench("tasks", "strengthen", str(directory), "--sandbox", "docker", "--times", "1", "--json")
+    done = agentbench("tasks", "strengthen", str(directory), "--sandbox", "docker", "--times", "2", "--json")
     assert done.code == 0, done.err
     result = json.loads(done.out)
     assert (len(result["proposals"]), result["with_all"]["weakness"]) == (2, "")
