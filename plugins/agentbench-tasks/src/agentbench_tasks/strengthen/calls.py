@@ -348,7 +348,8 @@ class _Separated(ast.NodeTransformer):
         elif isinstance(node, ast.Starred):
             node.value = self._argument(node.value)
         elif not isinstance(node, ast.JoinedStr):
-            return self.visit(node)  # type: ignore[no-any-return]
+            visited: ast.expr = self.visit(node)
+            return visited
         return node
 
 
