@@ -149,6 +149,7 @@ from .values.normalize import (
     normalize_failure as normalize_failure,
     normalize_output as normalize_output,
 )
+from .values.python_source import parse_python as parse_python
 from .values.record import (
     AttemptRecord as AttemptRecord,
     Change as Change,

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ast
-import threading
-import warnings
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 import attrs
 
+from agentbench_core import parse_python
+
 _MAX_CHARS = 1_000_000
 """Maximum characters of a text that is parsed."""
-
-_WARNINGS = threading.Lock()
-"""Warning filters are global, and attempts run in threads."""
 
 Span = tuple[int, int]
 """First and last line, from 1, both inclusive."""
@@ -113,12 +110,10 @@ def parsed(text: str) -> ast.Module | None:
     """The syntax tree of untrusted text; ``None`` if it is too long or cannot be parsed."""
     if len(text) > _MAX_CHARS:
         return None
-    with _WARNINGS, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about escape sequences
-        try:
-            return ast.parse(text.removeprefix("\ufeff"))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
+    try:
+        return parse_python(text.removeprefix("\ufeff"))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _starts_statement(line: str) -> bool:

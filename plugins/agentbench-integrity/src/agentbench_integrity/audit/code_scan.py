@@ -10,9 +10,9 @@ from typing import Any
 
 import attrs
 
+from agentbench_core import parse_python
 from agentbench_integrity.audit import code_patterns as names
 from agentbench_integrity.audit.literals import UNKNOWN, EvaluationBudget, Literals, TooMuch
-from agentbench_integrity.python_syntax import parse_python
 
 PARSED = 1 << 19
 """Maximum bytes of a file to parse; larger files are only searched for words."""

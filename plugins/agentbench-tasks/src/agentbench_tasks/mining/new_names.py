@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 
+from agentbench_core import parse_python
+
 _LARGEST = 1 << 20  # bytes of a file
-_TRIES = 10
-_LOCK = threading.Lock()
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*){1,9}")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -89,21 +87,11 @@ def _words_of(path: str) -> list[str]:
 
 
 def _parsed(path: str, data: bytes) -> ast.Module:
-    """The syntax tree of a Python file; empty for other files, invalid files and files that are too large.
-
-    CPython 3.11 may raise SystemError for valid source while other threads are parsing
-    (https://github.com/python/cpython/issues/106905).
-    """
+    """The syntax tree of a Python file; empty for other files, invalid files and files that are too large."""
     empty = ast.Module(body=[], type_ignores=[])
     if not path.endswith((".py", ".pyi")) or len(data) > _LARGEST:
         return empty
-    for _ in range(_TRIES):
-        try:
-            with _LOCK, warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return ast.parse(data)
-        except SystemError:
-            continue
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return empty
-    return empty
+    try:
+        return parse_python(data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return empty

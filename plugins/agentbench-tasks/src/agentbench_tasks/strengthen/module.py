@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import ast
 import copy
-import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
+from agentbench_core import parse_python
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-_TRIES = 10
 
 
 def parse(text: str) -> ast.Module:
     """Parse Python. Raises SyntaxError or ValueError if that is not possible."""
-    for _ in range(_TRIES):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # for example about escape sequences in tests
-                return ast.parse(text)
-        except SystemError:  # CPython 3.11 with several threads, https://github.com/python/cpython/issues/106905
-            continue
-        except (MemoryError, RecursionError):
-            raise ValueError("nested too deeply") from None
-    raise ValueError("cannot parse Python while other threads are parsing")
+    try:
+        return parse_python(text)
+    except (MemoryError, RecursionError):
+        raise ValueError("nested too deeply") from None
 
 
 class Module:

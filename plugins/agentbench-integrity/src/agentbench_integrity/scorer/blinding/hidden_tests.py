@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 import attrs
 
-from agentbench_integrity.python_syntax import parse_python
+from agentbench_core import parse_python
 from agentbench_integrity.scorer.blinding.transform import BlindedFile, Position, blind
 from agentbench_integrity.scorer.session import is_test_file
 

@@ -6,7 +6,7 @@ import ast
 import builtins
 from collections.abc import Iterable, Iterator
 
-from agentbench_integrity.python_syntax import parse_python
+from agentbench_core import parse_python
 from agentbench_integrity.scorer.blinding.hidden_tests import HiddenFile
 from agentbench_integrity.scorer.blinding.names import Function
 

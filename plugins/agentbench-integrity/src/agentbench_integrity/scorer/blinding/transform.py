@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import attrs
 
-from agentbench_integrity.python_syntax import parse_python
+from agentbench_core import parse_python
 from agentbench_integrity.scorer.blinding.assertions import (
     Assertions,
     Comparison,

@@ -19,8 +19,7 @@ from typing import Any
 
 import attrs
 
-from agentbench_core import CalibrationContext, ToolError, Tree
-from agentbench_integrity.python_syntax import parse_python
+from agentbench_core import CalibrationContext, ToolError, Tree, parse_python
 from agentbench_integrity.scorer.blinding.expectations import BlindedAssertion
 from agentbench_integrity.scorer.blinding.formatting import format_value
 from agentbench_integrity.scorer.blinding.guesser import is_guessed, number_of

@@ -5,16 +5,14 @@ from __future__ import annotations
 import ast
 import configparser
 import json
-import threading
 import tomllib
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
+from agentbench_core import parse_python
+
 _LIMIT = 1 << 20  # bytes
 _LOCK_LIMIT = 16 << 20  # bytes
-_TRIES = 10
-_PARSING = threading.Lock()
 
 
 class SourceTree(Protocol):
@@ -65,17 +63,10 @@ def ini(source: str) -> Mapping[str, Mapping[str, str]]:
 
 def python(source: str) -> ast.Module | None:
     """The syntax tree of Python source, or None if it is invalid, such as Python 2."""
-    for _ in range(_TRIES):
-        try:
-            # CPython 3.11 shares its recursion depth counter between threads, and may raise SystemError.
-            with _PARSING, warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # for example about escape sequences
-                return ast.parse(source)
-        except SystemError:
-            continue
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
-    return None
+    try:
+        return parse_python(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def mapping(value: object) -> Mapping[str, Any]:

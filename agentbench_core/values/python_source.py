@@ -1,4 +1,4 @@
-"""Parse Python source, also in several threads at the same time."""
+"""Parse Python source, which may be untrusted, also in several threads at the same time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _LOCK = threading.Lock()
 def parse_python(source: str | bytes) -> ast.Module:
     """Parse Python like :func:`ast.parse`, but thread-safe.
 
-    CPython 3.11 shares its recursion depth counter between threads and may raise SystemError for valid source
+    Plugins should not call ``ast.parse`` while attempts run: warning filters are global, and CPython 3.11 shares its
+    recursion depth counter between threads and may raise SystemError for valid source
     (https://github.com/python/cpython/issues/106905).
 
     Raises SyntaxError, ValueError, RecursionError and MemoryError, like ``ast.parse``.
