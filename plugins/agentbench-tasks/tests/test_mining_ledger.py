@@ -1,14 +1,19 @@
-"""The results of mining on disk: after a killed process, while another process writes, and in hostile suites."""
+"""The results of mining in memory and on disk: after a killed process, during another one, and in hostile suites."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from agentbench_core import InputError
+from agentbench_tasks.mining.candidate import Candidate
 from agentbench_tasks.mining.ledger import LEDGER_FILE, Entry, Environment, Ledger
 from agentbench_tasks.mining.task_files import remove_staged
+from agentbench_tasks.mining.values import Commit
+from agentbench_tasks.mining.workshop import MiningSettings
 
 
 def entry(commit: str) -> Entry:
@@ -43,3 +48,24 @@ def test_links_in_a_suite_are_not_followed(tmp_path: Path) -> None:
     remove_staged(suite / ".mining")
     assert not (suite / ".mining").is_symlink()
     assert [path.name for path in outside.iterdir()] == ["kept"]
+
+
+def test_an_error_in_the_work_on_a_commit_is_its_result_with_a_traceback(tmp_path: Path) -> None:
+    class Stop:
+        def within(self, seconds: float) -> None:
+            raise RuntimeError("surprise")
+
+    commit = Commit(
+        id="a" * 40, parent="b" * 40, date="2024-01-01T00:00:00Z", author_date="", author="", subject="s", body=""
+    )
+    shop: Any = SimpleNamespace(
+        staging=tmp_path,
+        session=SimpleNamespace(stop=Stop()),
+        settings=MiningSettings(suite="s"),
+        settings_digest="settings",
+    )
+    result = Candidate(shop=shop, commit=commit).work()
+    assert (result.code, result.reason, result.task, result.final) == ("INTERNAL", "RuntimeError: surprise", "", False)
+    (trace,) = result.steps
+    assert trace.endswith("RuntimeError: surprise")
+    assert "in within" in trace

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version as distribution_version
 from pathlib import Path
@@ -45,6 +46,8 @@ _MOST_FAILING = 2000
 _MOST_PASSING = 500
 """Maximum number of pass-to-pass tests that a task lists."""
 _GIT_SECONDS = 600.0
+_FRAMES = 8
+"""Parts of a traceback that the ledger contains, for `--explain`."""
 
 
 @attrs.define(kw_only=True)
@@ -78,6 +81,7 @@ class Candidate:
             code, reason = Code.INTERNAL, error.message
         except (Exception, SystemExit) as error:  # noqa: BLE001 - one broken candidate must not end the command
             code, reason = Code.INTERNAL, f"{type(error).__name__}: {error}"
+            self.steps.append("".join(traceback.format_exception(error)[-_FRAMES:]).rstrip())
         finally:
             remove_staged(staged)
         found = self.outcomes

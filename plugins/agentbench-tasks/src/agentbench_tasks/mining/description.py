@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from agentbench_tasks.mining.cleaning import clean, without_code
-from agentbench_tasks.mining.discussions import Discussion, moment
+from agentbench_tasks.mining.discussions import Discussion
 from agentbench_tasks.mining.revealing import Solution
-from agentbench_tasks.mining.values import Code, Commit, Description, RejectedError
+from agentbench_tasks.mining.values import Code, Commit, Description, RejectedError, moment
 
 
 def _words(text: str) -> frozenset[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Literal
 import attrs
 
 from agentbench_core import InputError
+from agentbench_tasks.mining.values import moment
 
 _LARGEST = 512 << 20  # bytes
 _MOST_PROBLEMS = 30  # in one message
@@ -50,12 +50,6 @@ def read_discussions(path: Path) -> Mapping[str, Discussion]:
             remedy="Export them again: gh issue list --state all --limit 100000 --json number,title,body,createdAt",
         )
     return found
-
-
-def moment(text: str) -> datetime.datetime:
-    """A time in ISO 8601, in UTC unless it has an offset. Raises ValueError if it is not one."""
-    time = datetime.datetime.fromisoformat(text)
-    return time if time.tzinfo else time.replace(tzinfo=datetime.UTC)
 
 
 def _items(path: Path) -> Iterator[Any]:

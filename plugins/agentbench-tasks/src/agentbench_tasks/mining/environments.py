@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from agentbench_tasks.mining.commit_tree import CommitTree
 from agentbench_tasks.mining.ledger import Environment, Ledger
 from agentbench_tasks.mining.pins import CAPTURE, classify, pins, setup_commands
 from agentbench_tasks.mining.recipe import recipes
-from agentbench_tasks.mining.values import Commit, Recipe, RejectedError, Rejection
+from agentbench_tasks.mining.values import Commit, Recipe, RejectedError, Rejection, moment
 
 _SHARED_SECONDS = 90 * 24 * 60 * 60.0
 """Maximum difference between the dates of two commits that share an environment."""
@@ -171,10 +170,10 @@ def key_at(key: str, date: str, known: Mapping[str, Environment]) -> str:
     first = known.get(key)
     if first is None or _distance(first.date, date) <= _SHARED_SECONDS:
         return key
-    moment = datetime.datetime.fromisoformat(date)
-    return f"{key}:{moment.year}-{(moment.month + 2) // 3}"
+    day = moment(date)
+    return f"{key}:{day.year}-{(day.month + 2) // 3}"
 
 
 def _distance(one: str, other: str) -> float:
     """Seconds between two dates."""
-    return abs((datetime.datetime.fromisoformat(one) - datetime.datetime.fromisoformat(other)).total_seconds())
+    return abs((moment(one) - moment(other)).total_seconds())

@@ -19,7 +19,7 @@ import attrs
 
 from agentbench_core import Deadline, InputError
 from agentbench_core.harness import Git, History
-from agentbench_tasks.mining.values import Commit, FileChange
+from agentbench_tasks.mining.values import Commit, FileChange, moment
 
 MOST_FILES = 2000
 """Maximum number of files that are listed for one commit."""
@@ -109,10 +109,9 @@ def _bound(text: str, *, end: bool) -> float:
     except ValueError:
         pass
     try:
-        time = datetime.datetime.fromisoformat(text)
+        seconds = moment(text).timestamp()
     except ValueError:
         raise InputError(f"{text!r} is not a date: pass one such as 2024-05-01 or 2024-05-01T12:00:00Z") from None
-    seconds = (time if time.tzinfo else time.replace(tzinfo=datetime.UTC)).timestamp()
     return int(seconds) + 1 if end else seconds
 
 

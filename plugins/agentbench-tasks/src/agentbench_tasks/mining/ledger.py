@@ -18,7 +18,6 @@ from agentbench_core.harness import TASK_FILE, Task, read_task
 from agentbench_tasks.mining.values import Code
 
 LEDGER_FILE = "mining.jsonl"
-_TEMPORARY = frozenset({Code.INTERNAL, Code.NOT_TRIED})
 
 
 @attrs.frozen(kw_only=True)
@@ -43,7 +42,7 @@ class Entry:
     @property
     def final(self) -> bool:
         """Whether a later call with the same settings must not try the commit again."""
-        return self.code not in _TEMPORARY
+        return self.code != Code.INTERNAL
 
 
 @attrs.frozen(kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import json
 import shlex
@@ -21,7 +20,7 @@ from agentbench_tasks.mining.dependencies.locks import locked
 from agentbench_tasks.mining.dependencies.project import Project, read_project
 from agentbench_tasks.mining.dependencies.pytest_settings import needed_plugins
 from agentbench_tasks.mining.dependencies.sources import Source, sources
-from agentbench_tasks.mining.values import Code, Recipe, RejectedError
+from agentbench_tasks.mining.values import Code, Recipe, RejectedError, moment
 
 _FORMAT = 1
 """Part of every key. Increase it when equal files lead to other commands."""
@@ -72,22 +71,21 @@ def recipes(tree: SourceTree, *, date: str, version: str, pythons: Sequence[str]
         RejectedError: ``PYTHON_NOT_AVAILABLE``: the project allows none of ``pythons``; ``ENVIRONMENT_FAILED``: its
             requirements do not fit into a command.
     """
-    datetime.datetime.fromisoformat(date)  # raises ValueError
     project = read_project(tree)
     python = choose_python(tree, project, pythons)
     variables = _variables(project, version)
     build = project.build if project.installable else ()
     found: dict[str, Recipe] = {}
-    for plan, moment in _dated(_plans(tree, project), date, _RELEASED.get(python.version, "")):
-        resolve = _resolve(project, plan, build, moment, variables)
+    for plan, day in _dated(_plans(tree, project), date, _RELEASED.get(python.version, "")):
+        resolve = _resolve(project, plan, build, day, variables)
         if len(resolve) > _LONGEST:
             continue
         recipe = Recipe(
-            key=_key(project, python.version, plan, build, moment if moment != date else ""),
+            key=_key(project, python.version, plan, build, day if day != date else ""),
             python=python.version,
             resolve=(resolve,),
             project=_install(project, variables),
-            source=_describe(project, plan, moment, python.note),
+            source=_describe(project, plan, day, python.note),
             variables=variables,
         )
         found.setdefault(recipe.key, recipe)
@@ -103,14 +101,9 @@ def _dated(plans: Sequence[_Plan], date: str, released: str) -> Sequence[tuple[_
     the day of its release, before the last one.
     """
     dated = [(plan, date) for plan in plans]
-    if released and _moment(date) < _moment(released):
+    if released and moment(date) < moment(released):
         dated.insert(len(dated) - 1, (plans[0], released))
     return dated
-
-
-def _moment(date: str) -> datetime.datetime:
-    moment = datetime.datetime.fromisoformat(date)
-    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
 
 
 def _plans(tree: SourceTree, project: Project) -> Sequence[_Plan]:

@@ -1,7 +1,8 @@
-"""Values that the steps of mining pass on: commits, codes, recipes, descriptions."""
+"""Values that the steps of mining pass on: commits, codes, recipes, descriptions, times."""
 
 from __future__ import annotations
 
+import datetime
 import enum
 from collections.abc import Mapping
 from typing import Literal
@@ -42,7 +43,6 @@ class Code(enum.StrEnum):
     FORGEABLE = "FORGEABLE"  # an adversarial agent passed it without solving it
     INVALID = "INVALID"  # another rule for valid tasks was broken
     # the command
-    NOT_TRIED = "NOT_TRIED"  # --limit was reached first
     INTERNAL = "INTERNAL"  # the sandbox or the harness failed; the next call tries the commit again
 
 
@@ -110,4 +110,10 @@ class Description:
     """The text of a task."""
 
     text: str  #: what agents are asked
-    source: str  #: `issue`, `pull_request`, `merge`, `merged_commits` or `commit_message`
+    source: str  #: `issue`, `pull_request`, `merge`, `merged_commits`, `commit_message` or `author`
+
+
+def moment(text: str) -> datetime.datetime:
+    """A time in ISO 8601, in UTC unless it has an offset. Raises ValueError if it is not one."""
+    time = datetime.datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=datetime.UTC)
