@@ -22,7 +22,7 @@ from agentbench_core.values.task import Oracle, TaskSpec, Validation, digest
 TASK_FILE = "task.yaml"  #: name of a task's file
 
 _LEFT_OUT = {"__pycache__", ".pytest_cache", ".DS_Store"}
-_LATER_FIELDS = (("setup", "shared_cache", True), ("validation", "files_at", ""))
+_LATER_FIELDS = (("repo", "submodules", "refused"), ("setup", "shared_cache", True), ("validation", "files_at", ""))
 """Section, name and default of fields that were added after the first release."""
 
 

@@ -20,6 +20,7 @@ _INSIDE = r"\.?|(?:(?!\.\.?(?:/|$))[^/\x00-\x1f]+/)*(?!\.\.?(?:/|$))[^/\x00-\x1f
 _ANYTHING = r"(?s).*\S.*"
 _DATE = r"(\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\d(Z|[+-]\d\d:\d\d))?)?"
 
+Submodules = Literal["refused", "omitted"]
 NetworkPolicy = Literal["none", "setup_only", "always"]
 Isolation = Literal["in_process", "process"]
 
@@ -58,6 +59,9 @@ class Repo:
         pattern=_ANYTHING,
     )
     commit: str = option(help="full SHA; later commits are not reachable from the workspace", pattern="[0-9a-f]{40}")
+    submodules: Submodules = option(
+        "refused", help="refused: a repository with submodules is an error; omitted: they are left out of the workspace"
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -55,7 +56,7 @@ class Bounds:
             raise InputError(f"{self.where} is larger than {listing.TREE_SIZE_MAX >> 30} GiB")
 
 
-def write_workspace(git: Git, source: str, commit: str, into: Path, deadline: Deadline) -> None:
+def write_workspace(git: Git, source: str, commit: str, into: Path, deadline: Deadline, *, omit: bool = False) -> None:
     """Write the files of a commit into an empty directory, with a ``.git``.
 
     Args:
@@ -64,6 +65,7 @@ def write_workspace(git: Git, source: str, commit: str, into: Path, deadline: De
         commit: id of the commit.
         into: the empty directory.
         deadline: when git is killed.
+        omit: whether to leave out submodules, in the files and in the ``.git``, instead of refusing them.
 
     Raises:
         InputError: the commit contains something that is not allowed in a workspace.
@@ -71,6 +73,8 @@ def write_workspace(git: Git, source: str, commit: str, into: Path, deadline: De
     tree_id = git.resolve(f"{commit}^{{tree}}", deadline)
     if tree_id is None:
         raise InputError(f"{source}: commit {commit} has no tree; remove {git.git_dir} and try again")
+    if omit:
+        tree_id = _without_submodules(git, tree_id, deadline)
     entries = list(_entries(git, tree_id, f"{source} at {commit}", deadline))
     with Tree(into) as tree, closing(git.blobs([blob for _, _, blob in entries], deadline)) as blobs:
         for (path, mode, _), data in zip(entries, blobs, strict=True):
@@ -89,6 +93,23 @@ def write_workspace(git: Git, source: str, commit: str, into: Path, deadline: De
     _write_git(git, tree_id, into / ".git", deadline)
 
 
+def _without_submodules(git: Git, tree_id: str, deadline: Deadline) -> str:
+    """The id of the same tree without submodules; the tree is written if it has any."""
+    found = []
+    for line in git.lines("ls-tree", "-r", "-z", tree_id, deadline=deadline):
+        fields, _, raw = line.partition(b"\t")
+        if fields.split()[0].decode() == SUBMODULE:
+            found.append(os.fsdecode(raw))
+    if not found:
+        return tree_id
+    ref = f"refs/without-submodules/{uuid.uuid4()}"  # only for this call: others may write the same tree
+    with git.commit(ref, deadline, base_tree=tree_id) as writer:
+        for path in found:
+            writer.remove(path)
+    git.run("update-ref", "-d", ref, deadline=deadline)
+    return writer.tree
+
+
 def _entries(git: Git, tree_id: str, where: str, deadline: Deadline) -> Iterator[tuple[str, str, str]]:
     """Path, mode and blob of every file. Raises InputError for anything that is not allowed in a workspace."""
     seen: set[str] = set()
@@ -100,7 +121,7 @@ def _entries(git: Git, tree_id: str, where: str, deadline: Deadline) -> Iterator
         if mode == SUBMODULE:
             raise InputError(
                 f"{where}: {printable(path)!r} is a submodule; submodules are not supported",
-                remedy="Use a plain directory or a bundle that contains its files.",
+                remedy="Set `repo.submodules: omitted` if the task works without its files, or use a plain directory.",
             )
         try:
             components(path)

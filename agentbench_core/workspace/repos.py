@@ -51,7 +51,7 @@ def checkout(repo: Repo, *, beside: Path, into: Path, deadline: Deadline, cache:
     with _fetched(source, repo.commit, cache, into.parent, deadline) as git:
         into.mkdir(parents=True)
         try:
-            write_workspace(git, source.name, repo.commit, into, deadline)
+            write_workspace(git, source.name, repo.commit, into, deadline, omit=repo.submodules == "omitted")
         except BaseException:
             remove_tree(into)
             raise

@@ -81,6 +81,22 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(history: History, mine: Ca
     assert "2 of 2 candidates" in mine("--dry-run", "--suite", "other").out
 
 
+def test_submodules_are_left_out(history: History, mine: Callable[..., Ended], agentbench: Callable[..., Ended]) -> None:
+    """The submodule's repository is never read; the task is valid without its files, or it is none."""
+    (history.path / "vendor/data").mkdir(parents=True)
+    history.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},vendor/data")
+    history.commit("Data of others", {".gitmodules": '[submodule "x"]\n\tpath = vendor/data\n\turl = ext::touch ran\n'})
+    history.fix("add")
+    done = mine()
+    assert done.code == 0, done.err
+    (task,) = tasks()
+    assert yaml.safe_load((task / "task.yaml").read_text())["repo"]["submodules"] == "omitted"
+    assert agentbench("run-task", "--task", str(task), "--agent", "scripted", "--sandbox", "local").code == 0
+    (run,) = Path("artifacts/runs").iterdir()
+    assert json.loads((run / "attempts.jsonl").read_text())["result"]["passed"]
+    assert not list(history.path.parent.rglob("ran"))
+
+
 def test_explanations(history: History, mine: Callable[..., Ended]) -> None:
     """The story of a commit that is a task, was rejected early or late, or was not tried."""
     readme = history.commit("Describe the calculator", {"README.md": "It adds.\n"})

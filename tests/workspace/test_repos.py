@@ -536,10 +536,21 @@ def test_names_that_other_systems_take_for_git(origin: Origin, tmp_path: Path, c
 
 
 def test_submodule(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
-    """G03, P12: submodules are refused by name, not silently skipped."""
-    tree = tree_of(origin.path, ("160000", "vendored", origin.before))
-    message = refused(Repo(url="origin", commit=commit_of(git, origin.path, tree)), tmp_path, cache)
-    assert "'vendored' is a submodule" in message
+    """G03, P12: submodules are refused by name, not silently skipped, or left out if the task says so."""
+    blob = git(origin.path, "rev-parse", f"{origin.commit}:run.sh").strip()
+    below = tree_of(origin.path, ("160000", "deep", origin.before))
+    tree = tree_of(
+        origin.path, ("40000", "below", below), ("100644", "run.sh", blob), ("160000", "vendored", origin.before)
+    )
+    repo = Repo(url="origin", commit=commit_of(git, origin.path, tree))
+    assert "'below/deep' is a submodule" in refused(repo, tmp_path, cache)
+    into = tmp_path / "w"
+    checkout(attrs.evolve(repo, submodules="omitted"), beside=tmp_path, into=into, deadline=Deadline(60), cache=cache)
+    assert sorted(path.name for path in into.iterdir()) == [".git", "run.sh"]
+    assert git(into, "ls-tree", "-r", "--name-only", "HEAD").split() == ["run.sh"]
+    assert git(into, "status", "--porcelain") == ""
+    assert not any("without-submodules" in line for bare in cache.rglob("packed-refs") for line in bare.open())
+    assert not list(cache.rglob("refs/without-submodules/*"))
 
 
 def test_lfs_pointer(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:

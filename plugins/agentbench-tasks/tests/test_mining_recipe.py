@@ -539,8 +539,11 @@ def test_commits_that_are_far_apart_do_not_share_an_environment() -> None:
 
 
 def test_sources_that_cannot_be_a_workspace() -> None:
-    found = classify("/src/shop at 1a2b: 'vendor/data' is a submodule; submodules are not supported")
-    assert (found.code, found.reason) == (Code.UNSUPPORTED_FILE, "'vendor/data' is a submodule in the repository")
+    found = classify("/src/shop at 1a2b: 'data/model.bin' is a Git LFS pointer; LFS is not supported")
+    assert (found.code, found.reason) == (
+        Code.UNSUPPORTED_FILE,
+        "'data/model.bin' is a Git LFS pointer in the repository",
+    )
 
 
 def test_setups_that_time_out_or_have_another_python() -> None:

@@ -171,7 +171,7 @@ class Candidate:
         shop = self.shop
         failure: RejectedError | None = None
         for chosen in self._setups(tree, deadline):
-            text = self._text(chosen, parts, command)
+            text = self._text(chosen, command, tree)
             remove_staged(staged)
             task = write_task(staged, task_id, shop.settings.suite, text, parts)
             log = WarningLog(shop.session.observer.note)
@@ -218,11 +218,12 @@ class Candidate:
         version = version_from_tags(shop.history, self.commit.parent, deadline)
         return shop.environments.choose(self.commit, tree, version, self._step)
 
-    def _text(self, chosen: Chosen, parts: Split, command: str) -> TaskText:
+    def _text(self, chosen: Chosen, command: str, tree: CommitTree) -> TaskText:
         settings = self.shop.settings
         return TaskText(
             url=self.shop.history.url,
             base=self.commit.parent,
+            omits_submodules=tree.has_submodules,
             description="to be written",
             tags=("mined",),
             environment={

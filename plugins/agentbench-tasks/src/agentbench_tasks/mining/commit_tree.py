@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 import attrs
@@ -24,15 +24,21 @@ class CommitTree:
     deadline: Deadline
 
     @cached_property
+    def _entries(self) -> Sequence[tuple[str, Sequence[str]]]:
+        """Path of every entry, with its mode, type, id and size."""
+        lines = self.git.lines("ls-tree", "-r", "-z", "-l", self.commit, deadline=self.deadline)
+        parts = (line.partition(b"\t") for line in lines)
+        return [(os.fsdecode(path), fields.decode().split()) for fields, _, path in parts]
+
+    @cached_property
     def _blobs(self) -> Mapping[str, tuple[str, int]]:
         """Blob and size of every regular file, by path."""
-        found = {}
-        for line in self.git.lines("ls-tree", "-r", "-z", "-l", self.commit, deadline=self.deadline):
-            fields, _, path = line.partition(b"\t")
-            mode, _, blob, size = fields.decode().split()
-            if mode.startswith("100"):
-                found[os.fsdecode(path)] = (blob, int(size))
-        return found
+        return {path: (blob, int(size)) for path, (mode, _, blob, size) in self._entries if mode.startswith("100")}
+
+    @property
+    def has_submodules(self) -> bool:
+        """Whether the commit refers to other repositories, whose files it does not contain."""
+        return any(kind == "commit" for _, (_, kind, _, _) in self._entries)
 
     def paths(self) -> Collection[str]:
         """The paths of all regular files."""

@@ -155,7 +155,7 @@ def bare_task(url: str, commit: str, python: str, image: str, directory: Path, t
     spec = TaskSpec(
         id="environment",
         suite="mining",
-        repo=Repo(url=url, commit=commit),
+        repo=Repo(url=url, commit=commit, submodules="omitted"),
         environment=settings,
         validation=Validation(failing_command="false", passing_command="true"),
     )

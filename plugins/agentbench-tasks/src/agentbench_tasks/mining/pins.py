@@ -78,7 +78,7 @@ def classify(message: str) -> Rejection:
     if match := re.search(r"the task requires Python (\S+), but `python` .{0,200} is (\S+)", heading):
         reason = f"the commit needs Python {match[1]}, and the sandbox has Python {match[2]}"
         return Rejection(code=Code.PYTHON_NOT_AVAILABLE, reason=reason)
-    if match := re.search(r"('.{1,300}' is a (?:submodule|Git LFS pointer)); \w+ (?:is|are) not supported", heading):
+    if match := re.search(r"('.{1,300}' is a Git LFS pointer); LFS is not supported", heading):
         return Rejection(code=Code.UNSUPPORTED_FILE, reason=_shortened(f"{match[1]} in the repository"))
     if re.search(r" timed out$", heading):
         return Rejection(code=Code.ENVIRONMENT_FAILED, reason="the installation did not end in time")

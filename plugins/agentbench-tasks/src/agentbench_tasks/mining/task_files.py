@@ -54,6 +54,7 @@ class TaskText:
 
     url: str
     base: str  #: full SHA of the fix's parent
+    omits_submodules: bool = False  #: whether submodules are left out of the workspace
     description: str
     tags: Sequence[str]
     environment: Mapping[str, Any]
@@ -74,7 +75,11 @@ class TaskText:
             "suite": suite,
             "description": self.description.rstrip() + "\n",
             **({"tags": list(self.tags)} if self.tags else {}),
-            "repo": {"url": self.url, "commit": self.base},
+            "repo": {
+                "url": self.url,
+                "commit": self.base,
+                **({"submodules": "omitted"} if self.omits_submodules else {}),
+            },
             "environment": dict(self.environment),
             "setup": {"commands": list(self.setup), "shared_cache": False},
             "validation": {
