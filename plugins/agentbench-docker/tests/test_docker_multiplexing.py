@@ -10,11 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
+from agentbench_docker.handover import bound_socket, short_path
 from agentbench_docker.inside import multiplexing
 from agentbench_docker.inside.multiplexing import (
     CHUNK,
@@ -56,21 +58,30 @@ class Carrying:
 
 @pytest.fixture
 def carrying() -> Iterator[Carrying]:
+    server = socket.create_server(("127.0.0.1", 0))
+    with server, _carrying_to(server, partial(socket.create_connection, server.getsockname())) as carrying:
+        yield carrying
+
+
+@contextlib.contextmanager
+def _carrying_to(server: socket.socket, connect: Callable[[], socket.socket]) -> Iterator[Carrying]:
+    server.settimeout(SOON)
     there, back = os.pipe(), os.pipe()
-    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(SOON)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
         far = Multiplexer(there[0], back[1], listener=listener)
-        near = Multiplexer(back[0], there[1], connect=partial(socket.create_connection, server.getsockname()))
+        near = Multiplexer(back[0], there[1], connect=connect)
         threads = [threading.Thread(target=_until_its_end, args=(end,)) for end in (far, near)]
         for thread in threads:
             thread.start()
-        yield Carrying(listener.getsockname(), server, near, far)
-        _end(there[1], back[1])
-        for thread in threads:
-            thread.join(SOON)
-            assert not thread.is_alive()
-        for descriptor in (*there, *back):
-            os.close(descriptor)
+        try:
+            yield Carrying(listener.getsockname(), server, near, far)
+        finally:
+            _end(there[1], back[1])
+            for thread in threads:
+                thread.join(SOON)
+            assert not any(thread.is_alive() for thread in threads)
+            for descriptor in (*there, *back):
+                os.close(descriptor)
 
 
 def _end(*descriptors: int) -> None:
@@ -113,6 +124,27 @@ def test_a_reset_arrives_as_one(carrying: Carrying) -> None:
         server.close()
         with pytest.raises(ConnectionResetError):
             client.recv(1)
+
+
+def test_a_slow_client_gets_everything(tmp_path: Path) -> None:
+    """A server on a unix socket that closes its connection after an answer does not cut it for a slow client."""
+
+    def connect() -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX)
+        with short_path(tmp_path / "s") as path:
+            connection.connect(path)
+        return connection
+
+    answer = bytes(1 << 20)
+    with bound_socket(tmp_path / "s", 1) as server, _carrying_to(server, connect) as carrying:
+        with carrying.client() as client:
+            with carrying.accept() as connection:
+                connection.sendall(answer)
+            while carrying.near._connections and not next(iter(carrying.near._connections.values())).read_to_end:
+                time.sleep(0.01)
+            time.sleep(0.1)  # a reset would arrive now
+            assert rest(client) == answer
+        _wait_until_empty(carrying)
 
 
 @pytest.mark.parametrize("side", ["client", "server"])
@@ -185,6 +217,14 @@ def test_many_connections_with_much_to_say(carrying: Carrying) -> None:
         thread.join(SOON)
     assert [number for number in range(count) if answers.get(number) != texts[number]] == []
     assert carrying.near._connections == {}
+
+
+def _wait_until_empty(carrying: Carrying) -> None:
+    """Wait until both ends have forgotten all connections."""
+    give_up_at = time.monotonic() + SOON
+    while carrying.near._connections or carrying.far._connections:
+        assert time.monotonic() < give_up_at
+        time.sleep(0.01)
 
 
 def _write_for_ever(connection: socket.socket) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import select
 import shutil
 import socket
+import struct
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -177,6 +178,16 @@ class EndsBothDirections(Forwards):
             connection.shutdown(socket.SHUT_RDWR)
 
 
+class ResetsAtTheEnd(Forwards):
+    """Resets the client's connection when the server has closed its own."""
+
+    def carry(self, source: socket.socket, target: socket.socket) -> None:
+        while part := source.recv(1 << 16):
+            target.sendall(part)
+        target.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        target.close()
+
+
 class OneAtATime(Forwards):
     """Serves connections one after the other."""
 
@@ -245,6 +256,7 @@ DOUBLES: Mapping[str, type[SandboxDouble | EnvironmentDouble]] = {
     "test_large_bodies": Truncates,
     "test_bytes_are_not_held_back": HoldsBack,
     "test_an_end_in_one_direction": EndsBothDirections,
+    "test_an_answer_is_not_cut": ResetsAtTheEnd,
     "test_many_connections_at_once": OneAtATime,
     "test_a_slow_connection_delays_no_other": CarriesInOneThread,
     "test_connections_leave_nothing": KeepsDescriptors,

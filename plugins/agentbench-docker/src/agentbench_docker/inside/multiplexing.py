@@ -57,6 +57,8 @@ class Connection:
         self.credit = WINDOW
         """Bytes that may be sent to the other end."""
         self.read_to_end = False
+        self.other_side_closed = False
+        """The client or server has closed its socket, after all its bytes were read."""
         self.other_ended = False
         self.shut_down = False
 
@@ -204,8 +206,11 @@ class Multiplexer:
         if not events & (_READ | _ENDED) or connection.number not in self._connections:
             return
         if connection.read_to_end or connection.credit == 0:
-            if events & _ENDED:  # the client or server has gone, so nothing else will end this connection
+            if events & select.POLLERR:  # the client or server has reset the connection
                 self._reset(connection, tell=True)
+            elif events & select.POLLHUP:  # its last bytes may still be on their way to the other end
+                connection.other_side_closed = True
+                self._adjust(connection)
             return
         if len(self._waiting) >= _CONGESTED:
             return
@@ -267,11 +272,12 @@ class Multiplexer:
     def _adjust(self, connection: Connection) -> None:
         """Wait for what the connection can use at present.
 
-        A socket that was read to its end is still watched without any event, which reports if the other side has gone.
+        A socket that was read to its end is still watched without any event, which reports a reset.
         """
         may_read = not connection.read_to_end and connection.credit > 0 and not self._congested
         events = (_READ if may_read else 0) | (_WRITE if connection.pending else 0)
-        self._watch(connection.sock.fileno(), events if events or connection.read_to_end else None, connection)
+        may_be_reset = connection.read_to_end and not connection.other_side_closed
+        self._watch(connection.sock.fileno(), events if events or may_be_reset else None, connection)
 
     def _adjust_listener(self) -> None:
         if self._listener is not None:

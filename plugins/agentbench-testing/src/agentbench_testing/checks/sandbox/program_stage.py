@@ -29,7 +29,7 @@ print(hashlib.sha256(answer).hexdigest(), len(answer))
 """
 """Sends requests, and prints the digest and the size of the last answer."""
 _SOCKET = """
-import socket, sys, threading
+import socket, sys, threading, time
 def connect():
     s = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=float(sys.argv[3]))
     return s

@@ -33,8 +33,12 @@ from agentbench_testing.doubles.observing import LONG, contents, done_soon, in_t
 LARGE = 5 << 20
 CONNECTIONS = 50
 REQUESTS, BODY = 300, 30_000
+BUFFERED = 1 << 20
+"""Bytes that fit into the buffers between a server and a client that does not read."""
+PAUSE = 0.3
 _ECHO = "s = connect()\nwhile byte := s.recv(1):\n    s.sendall(byte)"
 _HALF = "s = connect(); s.sendall(b'a question'); s.shutdown(socket.SHUT_WR); print(rest(s).decode())"
+_LATE = "s = connect(); s.sendall(b'r'); time.sleep(float(sys.argv[4])); print(len(rest(s)))"
 _MANY = """
 connections = [connect() for _ in range(int(sys.argv[4]))]
 for number, s in enumerate(connections):
@@ -122,6 +126,14 @@ class ProgramChecks(Hooks):
             assert received(connection) == b"a question"
             connection.sendall(b"an answer")
         assert done_soon(running, LONG).stdout.text.strip() == "an answer"
+
+    def test_an_answer_is_not_cut(self, served: Serving) -> None:
+        """A server can close its connection after an answer, and the client can read the answer later."""
+        running = in_thread(lambda: served.python_with_socket(_LATE, PAUSE))
+        with served.accept() as connection:
+            assert connection.recv(1) == b"r"
+            connection.sendall(b"y" * BUFFERED)
+        assert done_soon(running, LONG).stdout.text.strip() == str(BUFFERED)
 
     def test_many_connections_at_once(self, served: Serving) -> None:
         """Connections do not wait for each other: all are accepted before the first one is answered."""
