@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo    set up, and run the bundled suite with the reference solutions (no Docker, no key)"
 	@echo "make test    set up, run the tests, and list those that cannot run here"
-	@echo "make test-long  run the tests with real agents, real test suites and attacks in containers; takes several minutes"
+	@echo "make test-long  run the tests that take longer than ten seconds each, with real agents, repositories and attacks"
 	@echo "make check   lint, types, and quick tests that need no engine; takes about a minute and a half"
 	@echo "make lint    ruff, import contracts        make types   mypy, strict"
 	@echo "make docs    build site/ from docs/        make bench   run the benchmarks"
@@ -48,11 +48,12 @@ demo: $(READY)
 JOBS := 4
 TESTS :=
 test: $(READY)
-	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --times $(if $(TESTS),,-m "not long") $(TESTS)
+	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --times $(if $(TESTS),,-m "not long and not release") $(TESTS)
 
-# Real agents, real test suites and attacks in containers: before a release, and after a change that concerns them.
+# CI runs `make test` and `make test-long LONG=long`.
+LONG := long or release
 test-long: $(READY)
-	@$(BIN)/pytest -n 2 --dist load --times -m long
+	@$(BIN)/pytest -n $(JOBS) --dist load --maxschedchunk=1 --times -m "$(LONG)"
 
 # Tests that find most errors and need no engine, package index or browser; types and tests run in parallel.
 QUICK := tests/values tests/inputs tests/builtin tests/evidence tests/workspace tests/docs/test_tables.py \

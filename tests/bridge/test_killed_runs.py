@@ -6,6 +6,8 @@ import os
 import random
 from pathlib import Path
 
+import pytest
+
 from agentbench_core import open_run
 from agentbench_testing.chat_server import after, answer
 from tests.bridge.conftest import Bridge, setting
@@ -45,6 +47,7 @@ with open("app.txt", "w") as file:
 """Four threads that ask four times each, with nothing but sockets."""
 
 
+@pytest.mark.long
 def test_the_limit_of_a_run_that_is_killed_again_and_again(bridge: Bridge, tmp_path: Path) -> None:
     """E12: The server never bills more than the limit, whenever the harness dies; the run can be completed."""
     bridge.server.responder = after(0.02, answer("hello"))

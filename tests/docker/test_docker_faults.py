@@ -262,6 +262,7 @@ PASSED = ("completed", True, True)
 # --- F07, F08: the daemon dies -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_attempts_are_missing_when_the_daemon_dies_and_made_by_resume(
     engine: Engine, site: str, make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
@@ -379,6 +380,7 @@ def tree(tmp_path: Path) -> Callable[[], Path]:
     return make
 
 
+@pytest.mark.long
 def test_every_call_ends_when_the_daemon_hangs(engine: Engine, tree: Callable[[], Path]) -> None:
     """F28: with a stopped dockerd, no call waits forever, and each raises SandboxError.
 
@@ -439,6 +441,7 @@ def test_a_daemon_that_hangs_is_not_the_agents_timeout(
 # --- F14: the harness dies ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_containers_of_a_killed_harness_stop_at_once_and_the_next_start_removes_them(
     engine: Engine, site: str, make_task: Any, tree: Callable[[], Path], tmp_path: Path
 ) -> None:

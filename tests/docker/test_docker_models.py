@@ -86,6 +86,7 @@ class Probing:
             self.seen += [inspected, *lines]
 
 
+@pytest.mark.long
 def test_agents_work_in_a_container_that_knows_nothing_of_the_model(
     make_task: Any, agentbench: Any, records: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ from agentbench_mechanic.provider import answer_to
 from agentbench_testing.chat_server import LoopbackServer, completing
 from tests.conftest import Ended
 
-pytestmark = [pytest.mark.long, pytest.mark.docker, pytest.mark.index, pytest.mark.npm_registry]
+pytestmark = [pytest.mark.release, pytest.mark.docker, pytest.mark.index, pytest.mark.npm_registry]
 
 KEY = "sk-or-v1-" + "0f4c9b7e" * 8
 """The key of the model provider, which must appear nowhere."""

@@ -22,6 +22,7 @@ from agentbench_testing.chat_server import LoopbackServer, always, answer
 from tests.docs.runner import PAGES, PLUGIN_PAGES, ROOT, blocks, commands, has_commands, run_page
 
 OWN_REPOSITORY = ROOT / "docs/your-own-repository.md"
+LONG = ("getting-started", "reproducibility", "write-a-task")
 RUN = [page for page in PAGES if page not in (*PLUGIN_PAGES, OWN_REPOSITORY) and has_commands(page)]
 
 
@@ -31,11 +32,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache-of-pages")
 
 
-@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=page.stem, marks=[pytest.mark.long] * (page.stem in LONG)) for page in RUN]
+)
 def test_the_page_holds(page: Path, tmp_path: Path, cache: Path) -> None:
     run_page(page, tmp_path / "page", cache=cache)
 
 
+@pytest.mark.long
 @pytest.mark.docker
 @pytest.mark.index
 def test_from_a_clone_to_a_run(tmp_path: Path) -> None:

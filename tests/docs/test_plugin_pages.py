@@ -34,6 +34,7 @@ from tests.environments import Environment as CleanEnvironment, built, environme
 
 BY_NAME = {page.stem: page for page in PLUGIN_PAGES}
 FROM_NOTHING = "write-an-agent"
+SHORT = "write-a-plugin"
 PIP_CACHE = Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "pip"
 """This machine's pip cache, since tests set another cache directory."""
 
@@ -59,7 +60,7 @@ def author(tmp_path_factory: pytest.TempPathFactory) -> CleanEnvironment:
     return made
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.index
 def test_an_agent_from_nothing(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> None:
     """Uses this machine's Python and the package index; constraints replace it for this project's wheels."""
@@ -78,7 +79,10 @@ def test_an_agent_from_nothing(tmp_path: Path, tmp_path_factory: pytest.TempPath
 
 
 @pytest.mark.index
-@pytest.mark.parametrize("name", sorted(set(BY_NAME) - {FROM_NOTHING}))
+@pytest.mark.parametrize(
+    "name",
+    [SHORT, *(pytest.param(name, marks=pytest.mark.long) for name in sorted(set(BY_NAME) - {FROM_NOTHING, SHORT}))],
+)
 def test_the_page_holds(name: str, tmp_path: Path, author: CleanEnvironment, cache: Path) -> None:
     """All pages share an environment, offline and without build isolation, so that nothing is downloaded again."""
     assert has_commands(BY_NAME[name])

@@ -11,7 +11,7 @@ import pytest
 from agentbench_core import open_run
 from tests.environments import ROOT, Environment, built, environment
 
-pytestmark = [pytest.mark.long, pytest.mark.index]
+pytestmark = [pytest.mark.release, pytest.mark.index]
 
 TASK = "durations-parse-units"
 

@@ -102,6 +102,7 @@ BUNDLED = Path(__file__).parents[2] / "tasks"
 LISTS = yaml.safe_load((Path(__file__).parent / "attack.yaml").read_text(encoding="utf-8"))
 
 
+@pytest.mark.long
 def test_every_attack_is_one(make_task: Any, attack: Any) -> None:
     """Each adversary passes an unprotected task with the plain scorer, or is listed as harmless.
 
@@ -143,6 +144,7 @@ FORGERS = ("c25*", "c32-*", "c32[bcdefghijlm]-*")
 """Adversaries that forge the results of all tests but the canaries."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hidden", [OPEN, BLINDED])
 def test_only_expected_values_stop_who_knows_the_scorer(make_task: Any, attack: Any, hidden: dict[str, str]) -> None:
     """C25, C32: without blinded values, all forgers pass, and the verdict is labelled as weak.
@@ -200,6 +202,7 @@ def test_who_writes_without_the_key_is_convicted(make_task: Any, attack: Any) ->
     assert tried["c32q-wrong-key"]["integrity"] == "tamper_confirmed"
 
 
+@pytest.mark.long
 def test_what_passes_without_isolation(attack: Any) -> None:
     """Each adversary on one bundled task in the sandbox `local`: only those listed in attack.yaml pass.
 

@@ -17,7 +17,7 @@ ADVERSARIES = ("c09-*", "c1[06]*", "c12-*", "c25d-*", "c26*", "c32[bnopq]-*")
 """Adversaries that may depend on the sandbox, and some that know the scorer; test_attack has the others."""
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.docker
 def test_no_adversary_passes_a_bundled_task(agentbench_process: Any) -> None:
     """Each of these adversaries fails on one task; `make attack` tries all pairs.

@@ -30,7 +30,7 @@ from tests.integrity.test_hardened_scorer import PATCHER
 
 ALL = os.environ.get("AGENTBENCH_REAL_SUITES") == "all"
 """Whether this is ``make real-suites``."""
-pytestmark = [pytest.mark.long, pytest.mark.index, *([pytest.mark.docker] if ALL else [])]
+pytestmark = [pytest.mark.release, pytest.mark.index, *([pytest.mark.docker] if ALL else [])]
 
 PYTEST = "pytest==8.4.2"
 _VARIABLES = dict(os.environ)

@@ -38,6 +38,7 @@ def task(make_task: Callable[..., Path]) -> Path:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("agent", ["baseline", "context_packer", "subagents"])
 def test_it_repairs_a_repository(agent: str, task: Path, agentbench: Any, records: Any) -> None:
     """Neither a model nor ``--allow-unisolated`` is needed, it costs nothing, and the run can be replayed."""

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import agentbench_core
 import agentbench_mechanic
 from agentbench_core.inputs.suite import read_suite
@@ -47,6 +49,7 @@ def served() -> Iterator[str]:
             process.kill()
 
 
+@pytest.mark.long
 def test_it_fixes_a_task_without_reading_it(agentbench: Any) -> None:
     """A task of ``custom-dev`` is fixed over HTTP, and the mechanic's process opens no file in ``tasks/``."""
     with served() as url:

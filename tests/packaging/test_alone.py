@@ -14,7 +14,7 @@ import pytest
 
 from tests.environments import ROOT, Environment, built, environment
 
-pytestmark = pytest.mark.index
+pytestmark = [pytest.mark.long, pytest.mark.index]
 
 KIT = "agentbench-testing"
 WITH_THE_KIT = {"agentbench-core", KIT, "agentbench-integrity", "agentbench-local", "agentbench-tasks"}

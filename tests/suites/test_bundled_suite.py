@@ -83,11 +83,13 @@ def test_a_suite_with_both_controls_and_a_spy(bundled: Any, suite: str, sandbox:
     bundled(suite, sandbox)
 
 
+@pytest.mark.long
 def test_the_suite_that_is_held_out(bundled: Any) -> None:
     """As above, for the held-out suite."""
     bundled("custom-heldout", "local")
 
 
+@pytest.mark.long
 @pytest.mark.index
 @pytest.mark.parametrize("sandbox", THERE)
 def test_the_suite_with_a_set_up(bundled: Any, sandbox: str) -> None:

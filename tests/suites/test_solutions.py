@@ -38,6 +38,7 @@ SOLVER = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "suite", ["custom-dev", "custom-heldout", pytest.param("custom-setup", marks=pytest.mark.index)]
 )

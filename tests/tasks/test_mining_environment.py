@@ -112,7 +112,7 @@ def spec_of(*commands: str) -> EnvironmentSpec:
     return EnvironmentSpec(commit="0" * 40, settings=EnvironmentSettings(), setup=setup)
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_an_environment_by_date_and_the_same_one_from_its_pins(provider: DockerProvider, tree: Path) -> None:
     """M05: packages are those of the date; the commands for task.yaml create an equal environment, where the tests pass."""
     date = "2023-06-01T00:00:00Z"

@@ -91,6 +91,7 @@ class Release:
     files: Path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("package", [HUMANIZE, VOLUPTUOUS], ids=lambda package: package.name)
 def test_fixes_between_releases_become_tasks(package: Package, run_agentbench: RunAgentbench, tmp_path: Path) -> None:
     """Exactly the releases with a fix and its tests become tasks, with exactly the tests that the fix makes pass."""

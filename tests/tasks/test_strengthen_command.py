@@ -59,6 +59,7 @@ def contents(directory: Path) -> Mapping[Path, bytes]:
     return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
+@pytest.mark.long
 def test_a_weak_task_becomes_strong(weak: Callable[..., Path], agentbench: Any) -> None:
     """Nothing is written before proposals are accepted; then tests, lists and the command fit together."""
     directory = weak()
@@ -229,6 +230,7 @@ def test_numbers_that_cannot_be_accepted(weak: Callable[..., Path], agentbench: 
     assert contents(directory) == before
 
 
+@pytest.mark.long
 def test_a_task_that_would_not_be_valid_stays_as_it_is(weak: Callable[..., Path], agentbench: Any) -> None:
     """The value depends on the calling file, which only shows when the accepted tests run."""
     body = "    return size // block * block + block\n"
@@ -246,6 +248,7 @@ def test_a_task_that_would_not_be_valid_stays_as_it_is(weak: Callable[..., Path]
     assert contents(directory) == before
 
 
+@pytest.mark.long
 def test_a_task_that_changed_meanwhile_stays_as_it_is(
     weak: Callable[..., Path], agentbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,7 +320,7 @@ def test_an_interrupt_writes_nothing(weak: Callable[..., Path], tmp_path: Path) 
     assert list(scratch.iterdir()) == []
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.docker
 def test_calls_run_in_containers(weak: Callable[..., Path], agentbench: Any) -> None:
     directory = weak()

@@ -512,6 +512,7 @@ def test_write_renews_lists(pytest_task: Path, agentbench: Any) -> None:
     assert "clamp: nothing to write\n" in done.out
 
 
+@pytest.mark.long
 def test_write_names_tests_that_the_solution_does_not_pass(pytest_task: Path, agentbench: Any) -> None:
     """They are excluded, not flaky; listed tests, and tests whose file does not load, are not dropped."""
     checks = pytest_task.parent / "checks"
@@ -535,6 +536,7 @@ def test_write_names_tests_that_the_solution_does_not_pass(pytest_task: Path, ag
     )
 
 
+@pytest.mark.long
 def test_write_counts_tests_that_do_not_always_end_the_same(pytest_task: Path, agentbench: Any, tmp_path: Path) -> None:
     """Tests that sometimes pass with the solution are excluded; a single check cannot detect them."""
     test = "import subprocess\n\n\ndef test_odd() -> None:\n    assert subprocess.run({!r}, shell=True).returncode\n"

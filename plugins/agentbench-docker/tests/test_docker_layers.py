@@ -182,6 +182,7 @@ def run(environment: DockerEnvironment, command: str) -> str:
 VERSION = "python -c 'import layered_one; print(layered_one.VERSION)'"
 
 
+@pytest.mark.long
 def test_commits_with_equal_pins_share_a_layer(make: Make, cache: Cache) -> None:
     """The packages are installed once, each log contains every command, and each environment has its own files."""
     logs = [RecordingLog(), RecordingLog()]
@@ -213,6 +214,7 @@ def test_the_digest_does_not_depend_on_whether_a_layer_exists(
     assert run(after, VERSION) == "1.0"
 
 
+@pytest.mark.long
 def test_different_pins_have_different_layers(make: Make, cache: Cache) -> None:
     """H39: other versions, and the same commands without the shared cache, are other layers."""
     log = RecordingLog()

@@ -173,6 +173,7 @@ def test_an_image_that_is_not_there(client: Client) -> None:
 # --- environments ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_environments_are_kept_and_given_back(cache: Path, tree: Path) -> None:
     """``list`` shows disk use; ``prune`` removes by age and size, but nothing that is in use."""
     assert "no prepared environments" in command("list").output

@@ -225,6 +225,7 @@ def test_a_kill_at_every_step_of_a_resumption(new_trial: Callable[..., Trial], w
     assert all(crashed)
 
 
+@pytest.mark.long
 def test_a_kill_at_random_instants(new_trial: Callable[..., Trial], whole: Trial) -> None:
     """F02: mostly while an agent is running."""
     expected = whole.view()

@@ -160,6 +160,7 @@ def test_an_agent_that_sleeps_has_no_excuse(attempt: Any) -> None:
     assert "processor" not in evidence(record)
 
 
+@pytest.mark.long
 @pytest.mark.docker
 def test_tests_that_their_own_limit_holds_back(attempt: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The timeout is still a failure, and the label has its cause and extent."""
