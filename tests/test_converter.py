@@ -96,7 +96,7 @@ def test_all_problems_are_named_at_once() -> None:
         st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
     )
 )
-def test_whatever_comes_is_a_value_or_an_input_error(data: object) -> None:
+def test_arbitrary_data_is_a_value_or_an_input_error(data: object) -> None:
     """Arbitrary data raises no other exception."""
     with contextlib.suppress(InputError):
         load(data, Outer, where="f")
@@ -110,7 +110,7 @@ def test_unknown_keys_are_refused_everywhere() -> None:
             load({"surprise": 1}, cls, where="f")
 
 
-def test_very_many_problems_fit_on_a_screen() -> None:
+def test_long_list_of_problems_is_truncated() -> None:
     """The list is truncated, and no suggestions are computed for it, which would take minutes."""
     with pytest.raises(InputError) as refused:
         load({"name": "a", **{f"countt{number}": 1 for number in range(100_000)}}, Outer, where="f.yaml")

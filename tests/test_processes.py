@@ -78,7 +78,7 @@ def imports() -> Iterator[tuple[str, str]]:
             yield from ((file, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-def test_every_process_is_known() -> None:
+def test_only_known_code_starts_processes() -> None:
     """H33, H34, G09: only known code starts processes; no rg, patch, pip, pytest or make on the host.
 
     Before you add a file to the list, check whether its process can ever see a workspace.
@@ -86,7 +86,7 @@ def test_every_process_is_known() -> None:
     assert {file for file, _ in calls_of(STARTS)} == set(KNOWN)
 
 
-def test_no_process_works_in_a_workspace() -> None:
+def test_no_process_runs_in_a_workspace() -> None:
     """H34, G09: git runs in its own repository, the server of `local` in ``/``, and no process in a workspace."""
     where = {
         (file, ast.unparse(word.value))
@@ -108,7 +108,7 @@ def test_no_process_works_in_a_workspace() -> None:
     assert moves <= {f"{LOCAL}/supervise.py", f"{MECHANIC}/run_tests.py"}
 
 
-def test_no_shell_and_no_hidden_ways() -> None:
+def test_no_shell_and_no_indirect_process_start() -> None:
     """H33, H34: arguments are lists, no shell is used, and ``subprocess`` is only called by its full name."""
     for _, call in calls_of(STARTS):
         assert not any(word.arg in ("shell", "executable", None) for word in call.keywords)
@@ -119,7 +119,7 @@ def test_no_shell_and_no_hidden_ways() -> None:
         assert not hidden, f"{file} imports {name}"
 
 
-def test_git_works_nowhere_else() -> None:
+def test_no_other_git_library_or_command() -> None:
     """G01, G09: no library that runs git, and no git command that touches a working tree."""
     libraries = ("git", "pygit2", "dulwich", "patch", "whatthepatch", "unidiff")
     assert not [(file, name) for file, name in imports() if name.split(".")[0] in libraries]

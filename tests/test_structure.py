@@ -15,7 +15,7 @@ ROOT = Path(agentbench_core.__file__).parent.parent
 KIT = list(ROOT.glob("plugins/agentbench-testing/src/**/*.py"))
 
 
-def test_imports_go_down_only() -> None:
+def test_import_contracts_hold() -> None:
     """The import contracts in ``pyproject.toml`` hold; import-linter names the offending line."""
     command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
@@ -41,7 +41,7 @@ def test_plugins_and_built_ins_import_only_public_names() -> None:
     assert bad == []
 
 
-def test_public_names_are_real() -> None:
+def test_public_names_can_be_imported() -> None:
     """Every public name in a ``.pyi`` can be imported."""
     packages = ((agentbench_core, "hookimpl"), (harness, "run_attempt"), (agentbench_testing, "make_context"))
     for package, known in packages:
@@ -50,19 +50,19 @@ def test_public_names_are_real() -> None:
         assert all(hasattr(package, name) for name in names)
 
 
-def test_no_room_is_too_large() -> None:
+def test_no_module_is_too_long() -> None:
     """A module of much more than 300 lines probably has two responsibilities."""
     lengths = {path: len(path.read_text().splitlines()) for path in (*ROOT.glob("agentbench_core/**/*.py"), *KIT)}
     assert [f"{path.relative_to(ROOT)}: {lines}" for path, lines in lengths.items() if lines > 320] == []
 
 
-def test_commands_print_through_one_door() -> None:
+def test_commands_print_only_with_say() -> None:
     """H19: commands print with ``say``, which escapes control characters, and never with ``click.echo``."""
     others = [path.name for path in (*ROOT.glob("agentbench_core/cli/*.py"), *KIT) if "click.echo" in path.read_text()]
     assert others == ["app.py"]
 
 
-def test_the_set_up_is_of_the_python_that_is_named(tmp_path: Path) -> None:
+def test_setup_uses_the_given_python(tmp_path: Path) -> None:
     """The virtual environment is rebuilt for another ``PYTHON``; without ``PYTHON``, any existing one is used."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", "venv"], cwd=tmp_path, check=True)
     (tmp_path / "venv/.ready").touch()

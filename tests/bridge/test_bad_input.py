@@ -58,7 +58,9 @@ BARE = """
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_refused_before_a_run(bridge: Bridge, name: str, plugin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_input_is_refused_before_a_run(
+    bridge: Bridge, name: str, plugin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One error, without a run directory, and nothing was asked of the model."""
     plugin("bare", BARE)
     monkeypatch.setenv("WRONG_KEY", "sk-or-v1-" + "0" * 64)
@@ -73,7 +75,7 @@ def test_what_is_refused_before_a_run(bridge: Bridge, name: str, plugin: Any, mo
     assert bridge.server.model_requests == []
 
 
-def test_all_obstacles_at_once(bridge: Bridge, plugin: Any) -> None:
+def test_all_problems_are_reported_at_once(bridge: Bridge, plugin: Any) -> None:
     """The program, the provider and the sandbox are checked before anything is reported."""
     plugin("bare", BARE)
     ended = bridge.command(

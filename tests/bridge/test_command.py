@@ -104,7 +104,7 @@ LEAVE = """
 """
 
 
-def test_what_programs_leave_is_not_part_of_the_change(bridge: Bridge) -> None:
+def test_directories_of_programs_are_not_part_of_the_change(bridge: Bridge) -> None:
     """Their own directories are removed, others are not."""
     run = bridge.run(LEAVE)
     patch = (run.attempt / "diffs/final.patch").read_text()
@@ -112,7 +112,7 @@ def test_what_programs_leave_is_not_part_of_the_change(bridge: Bridge) -> None:
     assert changed(patch) == {"app.txt", ".hidden/deep/state.json"}
 
 
-def test_such_directories_of_the_repository_are_part_of_it(bridge: Bridge, make_task: Any) -> None:
+def test_program_directories_of_the_repository_are_part_of_the_change(bridge: Bridge, make_task: Any) -> None:
     """What the program changes there counts."""
     make_task(files={"app.txt": "broken\n", ".claude/settings.json": "{}\n"})
     run = bridge.run(LEAVE)

@@ -20,7 +20,7 @@ STREAMED = "print(*ask(stream=True), flush=True); fix()"
 FEW = setting(llm__max_exchanges=2)
 
 
-def test_time_for_a_rate_limit_is_given_back(bridge: Bridge, make_task: Any) -> None:
+def test_rate_limit_waits_do_not_count(bridge: Bridge, make_task: Any) -> None:
     """The program waits longer than its deadline, and is not told."""
     make_task(environment={"timeout_sec": 4})
     bridge.server.responder = in_turn(error(429, headers={"Retry-After": "4"}), answer("at last"))
@@ -32,7 +32,7 @@ def test_time_for_a_rate_limit_is_given_back(bridge: Bridge, make_task: Any) -> 
     assert run.record["usage"]["llm_calls"] == 1
 
 
-def test_an_outage_is_missing(bridge: Bridge) -> None:
+def test_outage_leaves_the_attempt_unscored(bridge: Bridge) -> None:
     """The program sees the server's status, further requests are refused, and nothing is scored."""
     bridge.server.responder = in_turn(error(503, "overloaded", headers={"Retry-After": "0"}))
     run = bridge.run("print(*ask()); print(*ask()); fix()", *FEW)
@@ -112,7 +112,7 @@ def test_an_answer_with_the_key_is_cut(bridge: Bridge, script: str, status: int)
 
 
 @pytest.mark.docker
-def test_a_container_that_is_removed_is_no_failure(
+def test_removed_container_leaves_the_attempt_unscored(
     bridge: Bridge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its program is in the middle of a request; the attempt is unscored."""

@@ -48,7 +48,7 @@ with open("app.txt", "w") as file:
 
 
 @pytest.mark.long
-def test_the_limit_of_a_run_that_is_killed_again_and_again(bridge: Bridge, tmp_path: Path) -> None:
+def test_cost_limit_holds_if_a_run_is_killed_repeatedly(bridge: Bridge, tmp_path: Path) -> None:
     """E12: The server never bills more than the limit, whenever the harness dies; the run can be completed."""
     bridge.server.responder = after(0.02, answer("hello"))
     program = tmp_path / "program"

@@ -95,7 +95,7 @@ def test_the_refusal_in_the_other_protocols(bridge: Bridge, path: str) -> None:
     assert "the attempt is over" in document["error"]["message"]
 
 
-def test_a_program_that_ignores_the_end_is_killed(bridge: Bridge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_that_ignores_the_end_of_the_budget_is_killed(bridge: Bridge, monkeypatch: pytest.MonkeyPatch) -> None:
     """E12: After a grace period, with its children; what it wrote before is scored."""
     assert ProgramRunner.grace_sec == 10
     monkeypatch.setattr(ProgramRunner, "grace_sec", 0.3)

@@ -18,7 +18,7 @@ ODD = """
 """
 
 
-def test_logs_that_are_no_files(bridge: Bridge) -> None:
+def test_logs_that_are_not_files(bridge: Bridge) -> None:
     """They are not evidence; what has the name of the program's own directories is removed, not followed."""
     run = bridge.run(ODD)
     assert run.outcome == ("completed", True), run.ended.err

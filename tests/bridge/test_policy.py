@@ -23,7 +23,7 @@ DEMANDS = {
 
 
 @pytest.mark.parametrize("protocol", DEMANDS)
-def test_a_demanded_tool_of_the_provider(bridge: Bridge, protocol: str) -> None:
+def test_required_tool_of_the_provider_is_refused(bridge: Bridge, protocol: str) -> None:
     """E10: Status 400 with the reason, an event, a label, and the attempt goes on."""
     path, fields = DEMANDS[protocol]
     run = bridge.run(f"print(*ask(path={path!r}, **json.loads({fields!r}))); print(ask()[0]); fix()")

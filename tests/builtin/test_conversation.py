@@ -67,7 +67,7 @@ def roles(messages: tuple[Message, ...]) -> list[str]:
     return [message.role for message in messages]
 
 
-def test_what_is_said(make: Make) -> None:
+def test_requests_contain_the_whole_conversation(make: Make) -> None:
     """Requests contain the system prompt, messages, answers and results in order, and everything before."""
     with make([calls(prints(3, "ab"), text="I print."), "Done."]) as double:
         chat = Conversation(double.context, "Be good.")
@@ -86,7 +86,7 @@ def test_what_is_said(make: Make) -> None:
     assert chat.messages == (*second.messages, answer.message)
 
 
-def test_turns_are_counted_and_told(make: Make) -> None:
+def test_turns_are_counted_and_emitted(make: Make) -> None:
     """Each request to the model is a turn."""
     with make(["One.", "Two."]) as double:
         chat = Conversation(double.context, "Be good.")
@@ -97,7 +97,7 @@ def test_turns_are_counted_and_told(make: Make) -> None:
         )
 
 
-def test_what_is_left_is_told_once_for_each_answer(make: Make) -> None:
+def test_remaining_budget_is_added_once_per_answer(make: Make) -> None:
     """The remaining budget follows the last result of an answer, if there is a limit."""
     with make([calls(prints(1), prints(2))], max_steps=5, max_tokens=100_000) as double:
         chat = Conversation(double.context, "Be good.")
@@ -113,7 +113,7 @@ def test_what_is_left_is_told_once_for_each_answer(make: Make) -> None:
     assert chat.messages[-1].content == "text: ."
 
 
-def test_an_answer_of_nothing_is_not_repeated(make: Make) -> None:
+def test_empty_answer_is_not_sent_back(make: Make) -> None:
     """Some servers reject a message without text and calls."""
     with make([says("", finish="empty"), "Well."]) as double:
         chat = Conversation(double.context, "Be good.")
@@ -124,7 +124,7 @@ def test_an_answer_of_nothing_is_not_repeated(make: Make) -> None:
         assert roles(double.requests[1].messages) == ["system", "user", "user"]
 
 
-def test_what_a_provider_wants_back_is_sent_back(make: Make) -> None:
+def test_opaque_provider_data_is_sent_back(make: Make) -> None:
     """Opaque provider data is returned unchanged."""
     opaque = {"reasoning_details": [{"text": "because", "signature": "x/y="}]}
     said = Message(role="assistant", content="Hm.", opaque=opaque)
@@ -136,7 +136,7 @@ def test_what_a_provider_wants_back_is_sent_back(make: Make) -> None:
         assert double.requests[1].messages[1] == said
 
 
-def test_tools_of_its_own(make: Make) -> None:
+def test_agent_specific_tools(make: Make) -> None:
     """An agent may offer tools that are not in the toolbox, or none, and answers their calls itself."""
     report = ToolSpec(name="report", description="Tell.", parameters={"type": "object", "properties": {}})
     told = ToolCall(tool="report", arguments={}, id="r1")
@@ -173,7 +173,7 @@ def test_a_call_that_cannot_be_made(make: Make) -> None:
     assert "size: expected integer" in told[2]
 
 
-def test_the_oldest_output_goes_first(make: Make) -> None:
+def test_oldest_output_is_dropped_first(make: Make) -> None:
     """When the window is full, the oldest output is dropped and newer output stays complete."""
     window = ModelFacts(context_tokens=1000, answer_tokens=100)
     with make([calls(prints(1200, f"output {number}")) for number in range(5)], facts=window) as double:
@@ -192,7 +192,7 @@ def test_the_oldest_output_goes_first(make: Make) -> None:
     assert roles(double.last_messages)[:2] == ["system", "assistant"]
 
 
-def test_what_nobody_has_read_keeps_its_beginning(make: Make) -> None:
+def test_new_output_that_is_too_long_keeps_its_beginning(make: Make) -> None:
     """New output that is too long by itself is truncated, so that the model sees its start."""
     with make([calls(prints(40_000, "the beginning")), "Done."], facts=ModelFacts(context_tokens=2000)) as double:
         chat = Conversation(double.context, "Be good.")
@@ -226,7 +226,7 @@ def test_room_for_the_question(make: Make, answer_tokens: int) -> None:
         assert "dropped" not in double.last_messages[-1].content
 
 
-def test_words_that_hold_output(make: Make) -> None:
+def test_truncatable_messages_are_dropped(make: Make) -> None:
     """Truncatable messages are dropped like tool output, oldest first, except their first line; other messages stay."""
     facts = ModelFacts(context_tokens=1500, answer_tokens=100)
     with make([*["Hm."] * 4, "Done."], facts=facts) as double:
@@ -244,7 +244,7 @@ def test_words_that_hold_output(make: Make) -> None:
     assert dropped == sorted(dropped, reverse=True)
 
 
-def test_words_and_results_go_by_their_age(make: Make) -> None:
+def test_messages_and_results_are_dropped_by_age(make: Make) -> None:
     """Truncatable messages and tool output are dropped together, oldest first."""
     with make([*[calls(prints(1200))] * 3, "Done."], facts=ModelFacts(context_tokens=1700)) as double:
         chat = Conversation(double.context, "Be good.")
@@ -268,7 +268,7 @@ def test_one_call_object_twice(make: Make) -> None:
     assert ["left" in message.content for message in chat.messages[2:]] == [False, True]
 
 
-def test_nobody_says_what_was_used(make: Make) -> None:
+def test_missing_usage_keeps_the_token_estimate(make: Make) -> None:
     """Without usage, the estimate of the token length is unchanged."""
 
     class Silent:
@@ -282,7 +282,7 @@ def test_nobody_says_what_was_used(make: Make) -> None:
         assert chat.complete().usage is None
 
 
-def test_a_window_that_the_agent_knows(make: Make) -> None:
+def test_window_set_by_the_agent(make: Make) -> None:
     """It applies only if the model's window is unknown."""
     for facts, window, whole in (
         (ModelFacts(), None, True),
@@ -305,7 +305,7 @@ def test_a_window_that_the_agent_knows(make: Make) -> None:
         (10**9, 3000, 4000, True),  # and at least one
     ],
 )
-def test_it_learns_how_long_tokens_are(make: Make, tokens: int, size: int, window: int, whole: bool) -> None:
+def test_bytes_per_token_are_learned_from_usage(make: Make, tokens: int, size: int, window: int, whole: bool) -> None:
     """Bytes per token are learned from the reported usage, within limits."""
     first = calls(prints(size, "output"), usage=Usage(prompt_tokens=tokens))
     with make([first, "Done."]) as double:
@@ -341,7 +341,7 @@ def test_nothing_left_to_drop(make: Make) -> None:
         assert roles(chat.messages) == ["system", "user"]
 
 
-def test_the_end_passes(make: Make) -> None:
+def test_end_of_the_budget_is_not_caught(make: Make) -> None:
     """The conversation does not catch the end of the budget."""
     with make([calls(prints(1), prints(1), prints(1))], max_steps=2) as double:
         chat = Conversation(double.context, "Be good.")
@@ -393,7 +393,9 @@ TURNS = some.lists(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(turns=TURNS, window=some.integers(min_value=300, max_value=8000))
-def test_any_conversation_stays_whole(make: Make, turns: list[tuple[list[int], str, str, int]], window: int) -> None:
+def test_any_conversation_stays_consistent(
+    make: Make, turns: list[tuple[list[int], str, str, int]], window: int
+) -> None:
     """In any conversation, calls keep their results, the order is kept, and messages are never dropped.
 
     A request is only too long if it has no more output to drop.

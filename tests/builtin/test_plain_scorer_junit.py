@@ -39,12 +39,12 @@ def test_inherited_tests(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["nothing-of-that-name", "utf-7", "utf-32", ""])
-def test_an_encoding_that_nobody_knows(encoding: str) -> None:
+def test_unknown_encodings_give_no_results(encoding: str) -> None:
     """The code under test can write the file, too, so no content may break the scorer."""
     assert junit_outcomes(f'<?xml version="1.0" encoding="{encoding}"?><testsuite/>'.encode()) == {}
 
 
-def test_as_many_files_as_tests() -> None:
+def test_many_files_are_processed_in_linear_time() -> None:
     """Files are looked up, not compared pairwise, which would take hours for the largest reports."""
     cases = "".join(f'<testcase file="t{n}.py" classname="t{n}.TestX" name="test_a"/>' for n in range(20_000))
     found = junit_outcomes(f"<testsuite>{cases}</testsuite>".encode())
@@ -53,7 +53,7 @@ def test_as_many_files_as_tests() -> None:
     assert junit_outcomes(f'<t><testcase classname="{"a." * 100_000}" name="b"/></t>'.encode())
 
 
-def test_a_report_of_too_many_tests_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_with_too_many_tests_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such a report is hostile: it is ignored, and parsing it needs little memory."""
     most = plain_scorer.MOST_TESTS // 20
     monkeypatch.setattr(plain_scorer, "MOST_TESTS", most)

@@ -86,7 +86,7 @@ def test_a_repair(make: Make) -> None:
     assert result == AgentResult(message="the failing command passes", prompt_version="v1")
 
 
-def test_a_command_may_have_repaired_it(make: Make) -> None:
+def test_any_command_may_fix_the_program(make: Make) -> None:
     """Any command may change the program, even one that fails or is killed; an answer costs one rerun."""
     for made in (
         SED,
@@ -98,7 +98,7 @@ def test_a_command_may_have_repaired_it(make: Make) -> None:
             assert ran(double).count("again") == 2
 
 
-def test_looking_costs_nothing(make: Make) -> None:
+def test_unchanged_files_cause_no_rerun(make: Make) -> None:
     """Files are unchanged, so no step is spent on a rerun, even if the model then stops calling tools."""
     with make([calls(*LOOKS, BAD), ToolCall(tool="no_such_tool", arguments={}), "Hm.", "Hm."]) as double:
         assert repaired(double).message == "the model stopped calling tools while the command was still failing"
@@ -106,7 +106,7 @@ def test_looking_costs_nothing(make: Make) -> None:
         assert loop_messages(double) == [f"`{FAILING_COMMAND}` does not pass yet. Continue with a tool call."]
 
 
-def test_a_command_that_only_looked_is_no_change(make: Make) -> None:
+def test_command_without_effect_is_not_a_change(make: Make) -> None:
     """The model is not sent the same output again, and it does not count as a failed change."""
     looks = [runs(f"cat adding.py; : {number}") for number in range(4)]
     with make([*looks, PATCH]) as double:
@@ -115,7 +115,7 @@ def test_a_command_that_only_looked_is_no_change(make: Make) -> None:
         assert loop_messages(double) == []
 
 
-def test_what_the_model_has_run_itself_is_not_run_again(make: Make) -> None:
+def test_failing_command_run_by_the_model_is_not_rerun(make: Make) -> None:
     """Its output is not sent again; after a change in the same answer, the command is rerun."""
     own = runs(FAILING_COMMAND)
     with make([own, calls(returns("7"), own), calls(own, returns("left + right", "7"))]) as double:
@@ -127,7 +127,7 @@ def test_what_the_model_has_run_itself_is_not_run_again(make: Make) -> None:
         assert len(ran(double)) == 3
 
 
-def test_the_command_under_other_circumstances_proves_nothing(make: Make) -> None:
+def test_command_with_other_variables_does_not_count(make: Make) -> None:
     """With variables set by the model it is a different command."""
     command = 'test -n "$SET"'
     with make([runs(command, env={"SET": "1"}), "Done.", "Done."], failing_command=command) as double:
@@ -137,7 +137,7 @@ def test_the_command_under_other_circumstances_proves_nothing(make: Make) -> Non
         assert ran(double) == ["again", "run", "run"], "without variables it is the same command"
 
 
-def test_what_a_process_in_the_background_repairs(make: Make) -> None:
+def test_fix_by_a_background_process_is_found(make: Make) -> None:
     """The command is rerun once before the model is told that it fails, but not twice without a reason."""
     waiting = runs("(while test ! -e go; do sleep 0.05; done; sed -i s/-/+/ adding.py; touch done) >/dev/null 2>&1 &")
     until_done = "while [ ! -e done ]; do sleep 0.05; done"
@@ -157,7 +157,7 @@ def test_what_a_process_in_the_background_repairs(make: Make) -> None:
         assert ran(double) == ["again", "run", "again", "again"]
 
 
-def test_what_the_model_is_told(make: Make) -> None:
+def test_output_is_sent_to_the_model_after_changes(make: Make) -> None:
     """The output after each change, and after other calls only if it differs."""
     odd = runs("sed -i 's/return 7/raise KeyError/' adding.py")
     with make([returns("7"), odd, says("", finish="length"), "Hm."]) as double:
@@ -170,7 +170,7 @@ def test_what_the_model_is_told(make: Make) -> None:
     assert third == "Your response was cut off. Be brief, and continue with a tool call."
 
 
-def test_output_that_was_told_is_dropped_when_it_is_old(make: Make) -> None:
+def test_old_output_of_the_command_is_dropped(make: Make) -> None:
     """Many long failures fit into the window, and the outcome of each change is kept."""
     noisy = f"python3 -c 'from adding import add; print((\"line %s \" % add(2, 3)) * 2000)'; {FAILING_COMMAND}"
     values = [str(number) for number in range(100, 112)]
@@ -185,7 +185,7 @@ def test_output_that_was_told_is_dropped_when_it_is_old(make: Make) -> None:
     assert "line 111 " in said[-1]
 
 
-def test_the_same_failure_again_and_again(make: Make) -> None:
+def test_repeated_identical_failures_end_the_loop(make: Make) -> None:
     """Changes with the same failure are counted; other values make another failure, even if they look like times."""
     with make([returns("7"), returns("7 + 0", "7"), returns("7 + 1 - 1", "7 + 0")]) as double:
         result = repaired(double, same_failure=2)
@@ -225,7 +225,7 @@ def test_a_command_that_hangs(make: Make) -> None:
     assert found.output.endswith("\nso far")
 
 
-def test_tool_errors_end_it_after_a_look_at_the_program(make: Make) -> None:
+def test_tool_errors_end_the_loop_after_a_rerun(make: Make) -> None:
     """The command is rerun first, since a patch in the same answer may have fixed the program."""
     with make([calls(PATCH, *[BAD] * 8)]) as double:
         assert repaired(double).message == "the failing command passes"
@@ -251,7 +251,7 @@ def test_without_the_tool_run(make: Make) -> None:
 
 
 @pytest.mark.parametrize("finish", ["empty", "length"])
-def test_what_passes_from_the_start_is_not_said_to_fail(make: Make, finish: Any) -> None:
+def test_passing_command_is_not_reported_as_failing(make: Make, finish: Any) -> None:
     """Hidden tests decide, so the model says when it is done, and is never told that the command fails."""
     with make([PATCH, says("", finish=finish), says("", finish=finish)], failing_command="true") as double:
         result = repaired(double)
@@ -270,7 +270,7 @@ def test_what_passes_from_the_start_is_not_said_to_fail(make: Make, finish: Any)
         assert repaired(double).message == "All is well."
 
 
-def test_what_passed_from_the_start_and_was_broken(make: Make) -> None:
+def test_passing_command_broken_by_the_model(make: Make) -> None:
     """The model's claim to be done is then rejected."""
     command = "grep -q 'left - right' adding.py"
     with make([PATCH, "Done.", returns("left - right", "left + right"), "Done."], failing_command=command) as double:
@@ -285,14 +285,14 @@ def test_what_passed_from_the_start_and_was_broken(make: Make) -> None:
 @pytest.mark.parametrize(
     ("finish", "words"), [("refusal", "the model refused"), ("context_overflow", "exceeds the model's context window")]
 )
-def test_answers_that_end_it(make: Make, finish: Any, words: str) -> None:
+def test_answers_that_end_the_loop(make: Make, finish: Any, words: str) -> None:
     """The model refuses, or its window is exceeded."""
     with make([says("", finish=finish)]) as double:
         result = repaired(double)
     assert (result.ended, words in result.message) == ("gave_up", True)
 
 
-def test_the_budget_ends_it(make: Make) -> None:
+def test_exhausted_budget_ends_the_loop(make: Make) -> None:
     """If no step is left for a rerun, the exception propagates and changes are kept."""
     with make([PATCH], max_steps=2) as double:
         with pytest.raises(BudgetExceeded):
@@ -357,7 +357,7 @@ def test_the_first_tool_that_runs_commands_is_taken(make: Make) -> None:
         rerun(double.context)
 
 
-def test_tools_of_others_may_change_files(make: Make) -> None:
+def test_tools_without_a_declared_effect_may_change_files(make: Make) -> None:
     """Any tool without a declared effect may have changed files, even if it raised, but not if it refused."""
     tools = [*builtin_tools(), Breaks()]
     with make(

@@ -120,7 +120,7 @@ def test_one_recording_serves_several_variants(make_task: Any, agentbench: Any) 
     assert ends(first) == ends(second) == ends(recorded)
 
 
-def test_a_helper_gets_what_it_was_told_itself(make_task: Any, agentbench: Any) -> None:
+def test_sub_agents_with_equal_requests_get_their_own_answers(make_task: Any, agentbench: Any) -> None:
     """Sub-agents with equal requests get their own answers, in any order."""
     make_task()
     Path("order").write_text("0 1 2")
@@ -132,7 +132,7 @@ def test_a_helper_gets_what_it_was_told_itself(make_task: Any, agentbench: Any) 
     assert explanation(only_run("again")) == heard
 
 
-def test_another_agent_than_then_is_answered_too(make_task: Any, agentbench: Any) -> None:
+def test_agent_name_is_not_part_of_the_request(make_task: Any, agentbench: Any) -> None:
     """The name of the requesting agent is not part of the request."""
     make_task()
     Path("order").write_text("0 1 2")
@@ -143,7 +143,7 @@ def test_another_agent_than_then_is_answered_too(make_task: Any, agentbench: Any
     assert replay(agentbench, only_run()).code == 0
 
 
-def test_what_was_known_of_the_model_is_known_again(make_task: Any, agentbench: Any) -> None:
+def test_recorded_model_facts_are_reused(make_task: Any, agentbench: Any) -> None:
     """Context window and answer limit are those recorded; unknown usage stays unknown."""
     make_task()
     agentbench("run", "--agent", "does", *FLAGS, "--llm", "counts")
@@ -156,7 +156,7 @@ def test_what_was_known_of_the_model_is_known_again(make_task: Any, agentbench: 
     assert (record["usage"]["llm_calls"], record["usage"]["cost_usd"]) == (2, 0.0)
 
 
-def test_a_miss_is_told_by_the_exit_code(make_task: Any, agentbench: Any) -> None:
+def test_replay_miss_has_exit_code_1(make_task: Any, agentbench: Any) -> None:
     """All attempts are made nevertheless."""
     make_task("one")
     make_task("two")
@@ -169,7 +169,7 @@ def test_a_miss_is_told_by_the_exit_code(make_task: Any, agentbench: Any) -> Non
     assert [end[2] for end in ends(only_run("again"))] == ["llm_error", "llm_error"]
 
 
-def test_of_a_long_difference_the_first_part_is_shown(make_task: Any, agentbench: Any) -> None:
+def test_long_difference_is_truncated(make_task: Any, agentbench: Any) -> None:
     """Only the part near the first different line is compared, because large hostile output makes diffs slow."""
     make_task()
     Path("word").write_text("same\n" * 3000 + "old\n" + "x\ny\n" * 20_000)
@@ -200,7 +200,7 @@ def test_a_secret_in_a_recorded_call_is_refused(make_task: Any, agentbench: Any,
     assert not (only_run("again") / "tasks/one/agent/tool_calls.jsonl").exists()
 
 
-def test_a_run_of_changed_parts_is_told(make_task: Any, agentbench: Any) -> None:
+def test_run_resumed_with_changes_gives_a_warning(make_task: Any, agentbench: Any) -> None:
     """Attempts of a run that was resumed with changes have different settings."""
     make_task("one")
     make_task("two")
@@ -214,7 +214,7 @@ def test_a_run_of_changed_parts_is_told(make_task: Any, agentbench: Any) -> None
     assert "so some may fail to replay" in done.err
 
 
-def test_tasks_that_are_gone_are_no_smaller_run(make_task: Any, agentbench: Any) -> None:
+def test_missing_tasks_are_an_error(make_task: Any, agentbench: Any) -> None:
     """Missing tasks are an error unless ``--task`` selects others."""
     for name in ("one", "three", "two"):
         make_task(name)

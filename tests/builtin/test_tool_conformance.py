@@ -102,6 +102,6 @@ class TestRun(ToolConformance):
         return {"command": "sleep 600"}
 
 
-def test_the_workspace_of_the_kit_has_what_these_name() -> None:
+def test_good_arguments_match_the_workspace_of_the_kit() -> None:
     """Good arguments refer to files of the kit's workspace."""
     assert "return left - right" in str(BROKEN["adding.py"])

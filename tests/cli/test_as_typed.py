@@ -60,7 +60,7 @@ def shown(done: Ended) -> Mapping[str, Mapping[str, str]]:
 
 
 @pytest.mark.usefixtures("nothing_here")
-def test_all_obstacles_are_told_at_once(make_task: Any, agentbench: Any) -> None:
+def test_all_problems_are_reported_at_once(make_task: Any, agentbench: Any) -> None:
     """If engine and key, or engine and model, are missing, one error names both, with remedies."""
     make_task()
     run = ("run", "--suite", "mini", "--agent", "baseline")
@@ -78,7 +78,7 @@ def test_all_obstacles_are_told_at_once(make_task: Any, agentbench: Any) -> None
     assert agentbench("run", "--suite", "mini", "--agent", "scripted").code == 0, "this agent uses no model"
 
 
-def test_where_agents_run_that_a_model_steers(make_task: Any, agentbench: Any) -> None:
+def test_agents_with_a_model_run_isolated_by_default(make_task: Any, agentbench: Any) -> None:
     """They run in the isolated sandbox unless another one is named."""
     make_task()
     show = ("config", "show", "--json")

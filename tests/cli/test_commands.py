@@ -24,7 +24,7 @@ def test_plugins_show_lists_options(agentbench: Any) -> None:
     assert agentbench("plugins", "show", "scripted").out.count("capabilities: needs_oracle") == 1
 
 
-def test_plugins_show_of_nothing(agentbench: Any) -> None:
+def test_plugins_show_with_an_unknown_name(agentbench: Any) -> None:
     """The error suggests the most similar name."""
     done = agentbench("plugins", "show", "scriptd")
     assert (done.code, done.out) == (2, "")
@@ -38,7 +38,7 @@ def test_plugins_list_as_json_has_the_same_fields(agentbench: Any) -> None:
     assert {"sandbox", "agent", "tool", "scorer", "reporter", "variant"} <= {row["kind"] for row in rows}
 
 
-def test_plugins_of_the_family_are_all_there(agentbench: Any) -> None:
+def test_all_distributions_of_the_repository_are_installed(agentbench: Any) -> None:
     """Every distribution of this repository is installed and works."""
     rows = json.loads(agentbench("plugins", "list", "--json").out)
     assert {row["status"] for row in rows if row["distribution"].startswith("agentbench-")} == {"ok"}
@@ -64,7 +64,7 @@ def test_config_show_names_the_origin_of_every_value(agentbench: Any) -> None:
     assert (wrong.code, "did you mean 'stop_on_error'?" in wrong.err) == (2, True)
 
 
-def test_a_variant_of_a_name_that_is_taken(agentbench: Any, plugin: Any) -> None:
+def test_ambiguous_variant_name_is_refused(agentbench: Any, plugin: Any) -> None:
     """It is refused because it is ambiguous, but a file can be selected by its path."""
     Path("configs/variants").mkdir(parents=True)
     Path("configs/variants/baseline.yaml").write_text("agent: baseline\nlimits: {max_steps: 5}\n")
@@ -94,7 +94,7 @@ def test_the_agents_of_the_core_are_variants(agentbench_process: RunAgentbench) 
     assert agents == {name: {"value": name, "origin": f"variant '{name}'"} for name in names}
 
 
-def test_tasks_new_makes_a_task_that_is_fair(agentbench: Any, records: Any) -> None:
+def test_tasks_new_makes_a_valid_task(agentbench: Any, records: Any) -> None:
     """The reference solution passes it and the idle agent does not; it is listed and shown."""
     assert agentbench("tasks", "new", "my-task", "--suite", "own").code == 0
     done = agentbench("run", "--suite", "own", "--variant", "scripted", "--variant", "idle")
@@ -214,7 +214,7 @@ def test_tasks_schema_accepts_what_the_reader_accepts(agentbench: Any) -> None:
         assert [text for text in (*good, *bad) if re.search(pattern, text)] == good
 
 
-def test_the_projects_file_holds_for_every_command(make_task: Any, agentbench: Any) -> None:
+def test_project_file_applies_to_every_command(make_task: Any, agentbench: Any) -> None:
     """It applies to all commands, not only to ``run``."""
     make_task()
     Path("tasks").rename("problems")
@@ -255,7 +255,7 @@ def test_an_llm_that_is_not_installed(agentbench: Any, make_task: Any) -> None:
     assert (refused.code, "no llm 'openroutr' (did you mean 'openrouter'?)" in refused.err) == (2, True)
 
 
-def test_doctor_says_what_to_do(agentbench: Any, plugin: Any) -> None:
+def test_doctor_gives_a_remedy_for_every_problem(agentbench: Any, plugin: Any) -> None:
     """Every problem has a remedy, and broken plugins are problems."""
     plugin("bad", "import surely_not_there")
     done = agentbench("doctor", "--json")
@@ -403,7 +403,7 @@ def test_a_command_of_a_distribution_that_is_not_installed(agentbench: Any) -> N
     assert "no command 'report'; command 'report' is part of agentbench-report; install it" in done.err
 
 
-def test_a_place_where_results_cannot_be(agentbench: Any, make_task: Any) -> None:
+def test_unusable_output_directory_is_refused(agentbench: Any, make_task: Any) -> None:
     """A file in the way or a dangling link is exit code 2 with a remedy."""
     make_task()
     Path("artifacts").write_text("in the way")
@@ -445,7 +445,7 @@ def test_progress_is_lines_when_piped_and_live_with_a_terminal(make_task: Any) -
     ("redirected", "code"),
     [("2>&-", 0), (">&- 2>&- <&-", 0), ("2>/dev/full", 0), (">/dev/full", 3), (">/dev/full 2>/dev/full", 3)],
 )
-def test_standard_streams_that_take_nothing(make_task: Any, redirected: str, code: int) -> None:
+def test_closed_or_full_standard_streams(make_task: Any, redirected: str, code: int) -> None:
     """Results are kept, terminal output goes to no run file, and no internal error is reported."""
     make_task()
     agentbench = Path(sys.executable).with_name("agentbench")

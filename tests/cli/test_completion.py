@@ -19,7 +19,7 @@ TYPED = {
     "a sandbox": ("run --sandbox lo", "local"),
     "a model's provider": ("run --llm re", "replay"),
     "a suite": ("run --suite mi", "mini"),
-    "a suite elsewhere": ("run --tasks other --suite el", "elsewhere"),
+    "a suite in another directory": ("run --tasks other --suite el", "elsewhere"),
     "a variant of a plugin": ("run --variant scr", "scripted"),
     "a variant in a file": ("run --variant mine-", "mine-too"),
     "a component": ("plugins show apply", "apply_patch"),
@@ -27,7 +27,7 @@ TYPED = {
     "an adversary": ("tasks attack --adversary c31", "c31-words-to-a-judge"),
     "a task": ("run --suite mini --task on", "one"),
     "a task to be shown": ("tasks show on", "one"),
-    "a run to go on with": ("run --resume arti", "artifacts/runs/2026__mini__idle"),
+    "a run to resume": ("run --resume arti", "artifacts/runs/2026__mini__idle"),
     "a run to repeat": ("run --like artifacts/runs/20", "artifacts/runs/2026__mini__idle"),
     "a run elsewhere": ("replay elsewhere/", "elsewhere/2026__mini__idle"),
     "a run to be shown": ("runs show ", "artifacts/runs/2026__mini__idle"),
@@ -52,7 +52,7 @@ def project(make_task: Any, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("case", TYPED)
 @pytest.mark.usefixtures("project")
-def test_what_is_completed(case: str, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completions(case: str, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Completion as bash requests it, in this process; :func:`test_in_bash` uses a real shell."""
     typed, expected = TYPED[case]
     words = f"agentbench {typed}"

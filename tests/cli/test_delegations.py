@@ -25,7 +25,7 @@ def names(lines: Sequence[str]) -> list[str]:
     return [line.lstrip("│├└─ ") for line in lines]
 
 
-def test_nobody_delegated() -> None:
+def test_no_delegations() -> None:
     """The tree is empty."""
     assert lines() == []
 
@@ -42,7 +42,7 @@ def test_a_tree() -> None:
     ]
 
 
-def test_what_each_did() -> None:
+def test_usage_per_agent() -> None:
     """Calls, tokens and steps are those of one agent; a retried call counts once."""
     tree = AgentTree()
     tree.add(Delegation(parent="a", child="b", role="r", depth=1))
@@ -66,14 +66,14 @@ def test_what_each_did() -> None:
     assert list(tree.lines()) == ["a: calls 0, tokens 0, steps 1", "└─ b: calls 1, tokens 12, steps 0"]
 
 
-def test_who_is_asked_again_is_drawn_once() -> None:
+def test_agent_with_several_parents_is_drawn_once() -> None:
     """It is below its first parent; otherwise repeated links would grow exponentially."""
     doubled = [(f"a{number}", f"a{number + 1}") for number in range(40) for _ in range(2)]
     assert names(lines(*doubled)) == [f"a{number}" for number in range(41)]
     assert lines(("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")) == ["a", "├─ b", "│  └─ d", "└─ c"]
 
 
-def test_who_asked_each_other() -> None:
+def test_cyclic_delegations() -> None:
     """Each agent in a cycle is drawn once, even without a root."""
     assert lines(("a", "a")) == ["a"]
     assert lines(("a", "b"), ("b", "a")) == ["a", "└─ b"]
@@ -89,7 +89,7 @@ def test_a_long_chain_and_a_wide_tree() -> None:
     assert lines(*(("a", f"b{number}") for number in range(199)))[-1] == "└─ b198"
 
 
-def test_names_that_are_no_names() -> None:
+def test_names_are_shortened_to_one_line() -> None:
     """Names are shortened to one line; control sequences are escaped when they are printed."""
     assert lines(("a\nb\r\tc\u2028d", "e" * 1000)) == ["a b c d", f"└─ {'e' * 80}"]
 
@@ -105,7 +105,7 @@ def test_names_on_a_terminal(agentbench: Any, make_task: Any, plugin: Any) -> No
 
 
 @given(some.lists(some.tuples(some.sampled_from("abcdefgh"), some.sampled_from("abcdefgh"))))
-def test_any_links(links: list[tuple[str, str]]) -> None:
+def test_every_agent_is_drawn_exactly_once(links: list[tuple[str, str]]) -> None:
     """Every agent is drawn exactly once."""
     assert sorted(names(lines(*links))) == sorted({name for link in links for name in link})
 

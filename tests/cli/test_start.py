@@ -42,7 +42,7 @@ def test_nothing_heavy_is_imported(arguments: list[str]) -> None:
     assert done.stdout.splitlines()[-1] == "HEAVY []"
 
 
-def test_importing_the_core_does_nothing() -> None:
+def test_importing_the_core_has_no_side_effects() -> None:
     """No output, no file, no thread, no signal handler."""
     code = (
         "import sys, threading, signal; before = signal.getsignal(signal.SIGINT); import agentbench_core; "

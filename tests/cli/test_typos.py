@@ -117,7 +117,9 @@ def test_every_name_has_a_suggestion(
         ("configs/models.yaml", "version: '1'\nmodel: {}\n", "model: unknown field (did you mean 'models'?)"),
     ],
 )
-def test_every_field_of_a_file_has_one(agentbench: Any, make_task: Any, file: str, text: str, suggested: str) -> None:
+def test_fields_of_a_file_have_suggestions(
+    agentbench: Any, make_task: Any, file: str, text: str, suggested: str
+) -> None:
     """The error names the file and the path of the field."""
     make_task()
     Path(file).parent.mkdir(parents=True, exist_ok=True)
@@ -137,7 +139,7 @@ def test_every_field_of_a_file_has_one(agentbench: Any, make_task: Any, file: st
         ("validation:", "valdation:", "valdation: unknown field (did you mean 'validation'?)"),
     ],
 )
-def test_every_field_of_a_task_has_one(agentbench: Any, make_task: Any, old: str, new: str, suggested: str) -> None:
+def test_fields_of_a_task_have_suggestions(agentbench: Any, make_task: Any, old: str, new: str, suggested: str) -> None:
     """Unknown fields, bad values and missing files."""
     path = make_task() / "task.yaml"
     assert old in path.read_text()
@@ -148,7 +150,7 @@ def test_every_field_of_a_task_has_one(agentbench: Any, make_task: Any, old: str
     assert suggested in done.err
 
 
-def test_a_disabled_plugin_that_is_none(agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_disabled_plugin_is_a_warning(agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is only a warning, since the variable may be set for other environments, too."""
     monkeypatch.setenv("AGENTBENCH_DISABLE_PLUGINS", "dokcer")
     done = agentbench("plugins", "list")
@@ -168,7 +170,7 @@ def test_a_model_that_is_almost_a_preset(agentbench: Any) -> None:
     assert "preset" not in agentbench("config", "show").err
 
 
-def test_what_is_like_nothing_gets_no_suggestion(agentbench: Any, make_task: Any) -> None:
+def test_dissimilar_name_gets_no_suggestion(agentbench: Any, make_task: Any) -> None:
     """The available names are listed instead."""
     make_task()
     done = agentbench("run", "--suite", "qqqqqqqqqqqq", "--agent", "idle")

@@ -264,7 +264,7 @@ PASSED = ("completed", True, True)
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_attempts_are_missing_when_the_daemon_dies_and_made_by_resume(
+def test_attempts_are_unscored_if_the_daemon_dies_and_repeated_by_resume(
     engine: Engine, site: str, make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
 ) -> None:
     """F07, F08, X03: dockerd ends while one attempt runs and one is scored: both are unscored, resume repeats them.
@@ -427,7 +427,7 @@ def _how_it_ends(call: Callable[[], Any]) -> str:
         return f"{type(error).__name__}: {error}"
 
 
-def test_a_daemon_that_hangs_is_not_the_agents_timeout(
+def test_hanging_daemon_is_not_a_timeout_of_the_agent(
     engine: Engine, site: str, make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F28: if the engine hangs until the deadline before any command starts, the attempt is unscored, not timed out."""

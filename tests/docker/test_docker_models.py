@@ -87,7 +87,7 @@ class Probing:
 
 
 @pytest.mark.long
-def test_agents_work_in_a_container_that_knows_nothing_of_the_model(
+def test_container_of_an_agent_contains_nothing_of_the_model(
     make_task: Any, agentbench: Any, records: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H27, H31: calls are made on the host; no key, address or traffic of a model is inside, or in an argument."""

@@ -99,14 +99,14 @@ def attempt(make_task: Any, agentbench: Any, records: Any, temporary: Path) -> A
 # --- faults by agents --------------------------------------------------------------------------------------------
 
 
-def test_a_workspace_that_lets_nobody_in(attempt: Attempt) -> None:
+def test_agent_that_locks_itself_out_fails(attempt: Attempt) -> None:
     """H10: an agent that locks itself out has failed; the harness still scores the attempt and cleans up."""
     done = attempt("chmod 0 /workspace", FIX, "echo alive")
     assert done.verdict == (True, False, "AGENT_GAVE_UP")
     assert [result["fields"]["exit_code"] for result in done.results][1:] != [0, 0]
 
 
-def test_limits_are_labels(attempt: Attempt) -> None:
+def test_reached_limits_become_labels(attempt: Attempt) -> None:
     """F12, F13, H15, F27: reached memory and process limits are labels of the record; the attempt is scored."""
     bomb = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
     memory = "python3 -c \"b'x' * (600 << 20)\"; true"
@@ -157,7 +157,7 @@ def _in_background(work: Callable[[], None]) -> threading.Thread:
 
 
 @pytest.mark.parametrize("phase", ["agent", "score"])
-def test_a_container_that_somebody_removes(attempt: Attempt, temporary: Path, phase: str) -> None:
+def test_removed_container_is_a_sandbox_error(attempt: Attempt, temporary: Path, phase: str) -> None:
     """F10: the attempt neither passes nor fails: it is a sandbox error."""
     slow = {"passing_command": "sleep 7.31; grep -q fixed app.txt"} if phase == "score" else {}
 
@@ -171,7 +171,9 @@ def test_a_container_that_somebody_removes(attempt: Attempt, temporary: Path, ph
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_person_at_a_terminal(make_task: Any, records: Any, temporary: Path, number: signal.Signals) -> None:
+def test_signal_to_the_process_group_interrupts_the_attempt(
+    make_task: Any, records: Any, temporary: Path, number: signal.Signals
+) -> None:
     """X07, X08, F16: a signal to the process group during tests that would pass interrupts the attempt.
 
     The same holds during the agent phase, where a plain ``docker exec`` would have ended with 0.

@@ -35,14 +35,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "page", [pytest.param(page, id=page.stem, marks=[pytest.mark.long] * (page.stem in LONG)) for page in RUN]
 )
-def test_the_page_holds(page: Path, tmp_path: Path, cache: Path) -> None:
+def test_page_runs_as_documented(page: Path, tmp_path: Path, cache: Path) -> None:
     run_page(page, tmp_path / "page", cache=cache)
 
 
 @pytest.mark.long
 @pytest.mark.docker
 @pytest.mark.index
-def test_from_a_clone_to_a_run(tmp_path: Path) -> None:
+def test_page_about_your_own_repository(tmp_path: Path) -> None:
     """The page about one's own repository holds, with containers and a package index."""
     bundle = os.environ.get("SSL_CERT_FILE")  # this machine's network may need it, as the page explains
     settings = f'[sandbox]\nname = "docker"\nca_bundle = "{bundle}"\n' if bundle else ""
@@ -105,7 +105,7 @@ OWN_CLIENT = """
 """
 
 
-def test_an_agent_that_asks_its_provider_itself(
+def test_agent_with_its_own_provider_client(
     plugin: Any, make_task: Any, agentbench: Any, records: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in `own-llm-access.md`: it runs, isolation is not required, and its calls are not counted."""
@@ -128,7 +128,7 @@ def test_an_agent_that_asks_its_provider_itself(
     assert json.loads(failed.read_text())["result"]["failure_reason"] == "AGENT_ERROR"
 
 
-def test_the_command_line_page_is_what_help_says() -> None:
+def test_command_line_page_equals_the_help() -> None:
     """The generated page equals the committed one. Generated in a new process, because click caches options of help."""
     program = "import runpy, sys; sys.stdout.write(runpy.run_path(sys.argv[1])['page']())"
     words = [sys.executable, "-c", program, str(ROOT / "benchmarks/cli_page.py")]
@@ -269,7 +269,7 @@ two
 """
 
 
-def test_a_page_that_is_right_holds(tmp_path: Path) -> None:
+def test_correct_page_passes(tmp_path: Path) -> None:
     """One shell, with placeholders for text, lines and values that vary."""
     page = tmp_path / "page.md"
     page.write_text(RIGHT)

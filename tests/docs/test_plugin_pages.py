@@ -83,7 +83,7 @@ def test_an_agent_from_nothing(tmp_path: Path, tmp_path_factory: pytest.TempPath
     "name",
     [SHORT, *(pytest.param(name, marks=pytest.mark.long) for name in sorted(set(BY_NAME) - {FROM_NOTHING, SHORT}))],
 )
-def test_the_page_holds(name: str, tmp_path: Path, author: CleanEnvironment, cache: Path) -> None:
+def test_page_runs_as_documented(name: str, tmp_path: Path, author: CleanEnvironment, cache: Path) -> None:
     """All pages share an environment, offline and without build isolation, so that nothing is downloaded again."""
     assert has_commands(BY_NAME[name])
     offline: dict[str, Any] = {"UV_OFFLINE": "1", "UV_NO_BUILD_ISOLATION": "1"}
@@ -144,7 +144,7 @@ def members(cls: type) -> Collection[str]:
         ("write-a-sandbox", [SandboxProvider, Environment, Sandbox]),
     ],
 )
-def test_what_a_kind_gets_or_needs_is_in_its_page(name: str, classes: list[type]) -> None:
+def test_page_of_a_kind_documents_its_interfaces(name: str, classes: list[type]) -> None:
     """Every field of the context and every member of the protocol."""
     assert {member for cls in classes for member in members(cls)} - named(name) == set()
 

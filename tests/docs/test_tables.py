@@ -79,7 +79,7 @@ def test_every_code_of_mining_is_documented() -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_point_to_existing_files(path: Path) -> None:
     """Links within the repository exist."""
     for target in re.findall(r"\]\(([^)#]+)", path.read_text(encoding="utf-8")):
         assert target.startswith("http") or (path.parent / target).exists(), target

@@ -18,7 +18,7 @@ PLAIN = st.recursive(
 
 
 @given(st.dictionaries(st.text(), PLAIN), st.data())
-def test_a_sealed_line_comes_back_and_one_flipped_bit_is_told(value: dict[str, Any], data: Any) -> None:
+def test_checksum_detects_any_flipped_bit(value: dict[str, Any], data: Any) -> None:
     """F34: this holds for any content and any bit."""
     line = journal.add_checksum(value)
     assert line.count(b"\n") == 1
@@ -30,9 +30,7 @@ def test_a_sealed_line_comes_back_and_one_flipped_bit_is_told(value: dict[str, A
 
 
 @given(st.lists(st.binary(max_size=50).map(lambda data: data.replace(b"\n", b""))), st.binary(max_size=50))
-def test_the_torn_tail_is_what_follows_the_last_line_feed(
-    tmp_path_factory: Any, whole: list[bytes], torn: bytes
-) -> None:
+def test_only_the_incomplete_last_line_is_removed(tmp_path_factory: Any, whole: list[bytes], torn: bytes) -> None:
     """F03: the tail is removed, and nothing else."""
     torn = torn.replace(b"\n", b"")
     path: Path = tmp_path_factory.mktemp("journal") / "lines"

@@ -53,7 +53,7 @@ RECORD = {
 }
 
 
-def test_what_was_acknowledged_is_there(tmp_path: Path) -> None:
+def test_acknowledged_writes_survive_kills(tmp_path: Path) -> None:
     """F06: fifteen times ``kill -9`` while 20 KB lines are written, each time to the same files."""
     (tmp_path / "record.json").write_text(json.dumps(RECORD))
     load(RECORD, AttemptRecord, where="test")

@@ -19,7 +19,7 @@ from agentbench_core.values.record import AttemptRecord
 from agentbench_testing import write_run
 
 
-def test_rows_are_the_records(tmp_path: Path) -> None:
+def test_rows_equal_the_records(tmp_path: Path) -> None:
     """Rows have the same names, nesting and values as records, even if text is not valid UTF-8."""
     odd = (Label(name="\udcff", evidence="</script>\x1b"),)
     run = write_run(
@@ -104,7 +104,7 @@ def test_events_in_another_order(tmp_path: Path) -> None:
     assert list(run.records()) == records
 
 
-def test_a_line_that_stands_there_twice(tmp_path: Path) -> None:
+def test_duplicate_line_counts_once(tmp_path: Path) -> None:
     """It counts once and is not damage, even if the two lines are far apart."""
     run = write_run(tmp_path / "run", dict.fromkeys("abcd", True))
     attempts = run.directory / "attempts.jsonl"
@@ -117,7 +117,7 @@ def test_a_line_that_stands_there_twice(tmp_path: Path) -> None:
         list(run.records())
 
 
-def test_records_written_otherwise_are_the_same(tmp_path: Path) -> None:
+def test_json_spacing_of_records_does_not_matter(tmp_path: Path) -> None:
     """The content of a line counts, not the spacing of its JSON."""
     run = write_run(tmp_path / "run", dict.fromkeys("ab", True))
     before = list(run.records())
@@ -136,15 +136,15 @@ def _without_the_second(lines: list[str]) -> list[str]:
 
 DAMAGES: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "a forged verdict": (lambda lines: [*map(_swapped, lines)], r":2 is damaged: it differs from the record in events"),
-    "a line that is not there": (_without_the_second, r"damaged: it lacks 1 of the records in events.jsonl"),
-    "a line too many": (
+    "missing line": (_without_the_second, r"damaged: it lacks 1 of the records in events.jsonl"),
+    "additional line": (
         lambda lines: [*lines, lines[0].replace("-a-1", "-x-1")],
         r":4 is damaged: it differs from the record",
     ),
-    "no JSON": (lambda lines: [lines[0], "{", *lines[2:]], r":2 is damaged"),
-    "bottomless JSON": (lambda lines: [lines[0], "[" * 100_000, *lines[2:]], r":2 is damaged"),
-    "no record": (lambda lines: [lines[0], "[]", *lines[2:]], r":2 is damaged"),
-    "a repeat that cannot be": (
+    "not JSON": (lambda lines: [lines[0], "{", *lines[2:]], r":2 is damaged"),
+    "JSON nested too deeply": (lambda lines: [lines[0], "[" * 100_000, *lines[2:]], r":2 is damaged"),
+    "not a record": (lambda lines: [lines[0], "[]", *lines[2:]], r":2 is damaged"),
+    "invalid repeat": (
         lambda lines: [lines[0].replace('"repeat":1', '"repeat":-1'), *lines[1:]],
         r":1 is damaged",
     ),
@@ -153,7 +153,7 @@ DAMAGES: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("read", ["rows", "records"])
-def test_damage_is_told(tmp_path: Path, damage: str, read: str) -> None:
+def test_damage_is_reported_with_line_and_remedy(tmp_path: Path, damage: str, read: str) -> None:
     """Both ways of reading report the line and the remedy."""
     run = write_run(tmp_path / "run", {"a": True, "b": False, "c": True})
     change, said = DAMAGES[damage]
@@ -165,7 +165,7 @@ def test_damage_is_told(tmp_path: Path, damage: str, read: str) -> None:
 
 
 @pytest.mark.parametrize("taken", [[0, 3], [1], [0, 1, 2, 3]])
-def test_records_that_only_the_events_of_an_unfinished_run_have_count(tmp_path: Path, taken: list[int]) -> None:
+def test_records_only_in_the_events_of_an_unfinished_run_count(tmp_path: Path, taken: list[int]) -> None:
     """The process may have died before it wrote their lines; the first ``a`` was repeated."""
     again = {"a": FailureReason.SANDBOX_ERROR}
     run = write_run(tmp_path / "run", {"a": True, "b": False, "c": [True]}, tried_before=again)
@@ -180,7 +180,7 @@ def test_records_that_only_the_events_of_an_unfinished_run_have_count(tmp_path: 
     assert len(list(run.every_record())) == 4
 
 
-def test_an_edited_manifest_is_told(tmp_path: Path) -> None:
+def test_edited_manifest_is_an_error(tmp_path: Path) -> None:
     """The error names each changed field; the spacing of the JSON does not matter."""
     run = write_run(tmp_path / "run", {"a": [True, False]})
     path = run.directory / "run.json"
@@ -193,7 +193,7 @@ def test_an_edited_manifest_is_told(tmp_path: Path) -> None:
     assert "agentbench runs rebuild" in raised.value.remedy
 
 
-def test_a_manifest_of_before_events_carried_it_is_read_as_it_is(tmp_path: Path) -> None:
+def test_manifest_without_its_event_is_read_unverified(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", {"a": True})
     events = run.directory / "events.jsonl"
     first, *rest = events.read_bytes().splitlines(keepends=True)
@@ -230,7 +230,7 @@ def test_reading_takes_no_memory_per_record(tmp_path: Path) -> None:
     assert peaks[1] - peaks[0] < (sizes[1] - sizes[0]) / 10
 
 
-def test_order_costs_little_memory(tmp_path: Path) -> None:
+def test_reading_in_different_orders_needs_little_memory(tmp_path: Path) -> None:
     """If events and records are in different orders, only digests are kept in memory."""
     run = write_run(tmp_path / "run", {f"task-{n}": [True] * 100 for n in range(50)})
     attempts = run.directory / "attempts.jsonl"
@@ -242,7 +242,7 @@ def test_order_costs_little_memory(tmp_path: Path) -> None:
     assert peak < attempts.stat().st_size
 
 
-def test_records_that_nothing_was_held_against_are_counted(tmp_path: Path) -> None:
+def test_unverified_records_are_counted(tmp_path: Path) -> None:
     """Without events these are all records; after a rebuild, those whose events were made from their lines."""
     run = write_run(tmp_path / "run", {"a": True, "b": False})
     assert run.unverified_records() == 0
@@ -256,7 +256,7 @@ def test_records_that_nothing_was_held_against_are_counted(tmp_path: Path) -> No
     assert run.unverified_records() == 2
 
 
-def test_a_manifest_without_bottom(tmp_path: Path) -> None:
+def test_manifest_that_is_nested_too_deeply(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", {"a": True})
     (run.directory / "run.json").write_text("[" * 100_000)
     with pytest.raises(InputError, match=r"run.json is damaged"):
@@ -289,7 +289,7 @@ def test_long_files_are_cut_visibly(run: RunView) -> None:
 
 
 @pytest.mark.parametrize("name", ["link", "way/link", "../../../outside", "/etc/passwd", "loop", "x" * 5000, "\0"])
-def test_files_elsewhere_are_none(run: RunView, tmp_path: Path, name: str) -> None:
+def test_files_outside_the_run_are_not_read(run: RunView, tmp_path: Path, name: str) -> None:
     """H20: a run directory from a third party must not get the reader's files into a report."""
     place = run.directory / "tasks/a"
     (place / "link").symlink_to(tmp_path / "outside")
@@ -303,7 +303,7 @@ def test_files_elsewhere_are_none(run: RunView, tmp_path: Path, name: str) -> No
     assert list(run.tool_calls("a", 1)) == []
 
 
-def test_a_row_says_what_it_lacks(tmp_path: Path) -> None:
+def test_missing_field_of_a_row_is_reported(tmp_path: Path) -> None:
     """A record without a required field is damaged, and the field is not taken for zero."""
     run = write_run(tmp_path / "run", {"a": True})
     attempts = run.directory / "attempts.jsonl"

@@ -57,7 +57,7 @@ def test_records_are_rebuilt_from_events_alone(make_task: Any, agentbench: Any, 
     assert not list(directory.glob("*.before-rebuild"))
 
 
-def test_a_torn_line_is_dropped_and_said(run: Path) -> None:
+def test_incomplete_line_is_dropped_and_reported(run: Path) -> None:
     """F03: this happens when the store is reopened, and complete lines stay unchanged."""
     events = lines(run / "events.jsonl")
     with (run / "events.jsonl").open("a") as file:
@@ -86,7 +86,7 @@ def test_a_record_whose_event_is_on_disk_is_not_lost(run: Path, left: str) -> No
     assert lines(attempts) == whole
 
 
-def test_a_damaged_record_is_told_and_rebuilt(run: Path, agentbench: Any) -> None:
+def test_damaged_record_is_reported_and_rebuilt(run: Path, agentbench: Any) -> None:
     """F34: even if the record is well-formed; nothing is written before the rebuild."""
     attempts, manifest = run / "attempts.jsonl", (run / "run.json").read_bytes()
     whole = attempts.read_bytes()
@@ -108,7 +108,7 @@ def test_a_damaged_record_is_told_and_rebuilt(run: Path, agentbench: Any) -> Non
     assert (run / "attempts.jsonl.before-rebuild-2").read_bytes() == whole[:-1]
 
 
-def test_a_record_that_is_gone_is_told(run: Path, agentbench: Any) -> None:
+def test_missing_record_is_reported(run: Path, agentbench: Any) -> None:
     """F34: in a completed run it is damage; a killed run may lack the last record, and its event counts."""
     attempts = run / "attempts.jsonl"
     whole = lines(attempts)
@@ -124,7 +124,7 @@ def test_a_record_that_is_gone_is_told(run: Path, agentbench: Any) -> None:
     assert len(list(open_run(run).records())) == 3
 
 
-def test_an_edited_manifest_is_told_and_put_back(run: Path, agentbench: Any) -> None:
+def test_edited_manifest_is_reported_and_restored(run: Path, agentbench: Any) -> None:
     """F34: every reader refuses it, even after a resume that rewrote ``run.json``."""
     manifest = run / "run.json"
     for kept in (1, 2):
@@ -145,7 +145,7 @@ def test_an_edited_manifest_is_told_and_put_back(run: Path, agentbench: Any) -> 
     assert len(open_run(run).manifest.resumed) == 2
 
 
-def test_a_manifest_that_is_gone_is_put_back(run: Path, agentbench: Any) -> None:
+def test_missing_manifest_is_restored(run: Path, agentbench: Any) -> None:
     """F34: also if it is unreadable; events of older runs lack the manifest, so it cannot be restored there."""
     manifest, events = run / "run.json", run / "events.jsonl"
     whole = manifest.read_bytes()
@@ -159,7 +159,7 @@ def test_a_manifest_that_is_gone_is_put_back(run: Path, agentbench: Any) -> None
     assert (refused.code, "not a run directory" in refused.err) == (2, True)
 
 
-def test_a_run_of_before_events_carried_the_manifest_goes_on(run: Path, agentbench: Any) -> None:
+def test_run_without_a_manifest_event_can_be_resumed(run: Path, agentbench: Any) -> None:
     """Resuming adds the manifest to its events."""
     manifest, events = run / "run.json", run / "events.jsonl"
     events.write_bytes(b"".join(events.read_bytes().splitlines(keepends=True)[1:]))
@@ -171,7 +171,7 @@ def test_a_run_of_before_events_carried_the_manifest_goes_on(run: Path, agentben
         open_run(run)
 
 
-def test_an_old_record_never_comes_back(run: Path, agentbench: Any) -> None:
+def test_superseded_record_stays_superseded(run: Path, agentbench: Any) -> None:
     """F34: a superseded record stays superseded, even if its event is recreated after its successor's."""
     agentbench("run", "--resume", str(run))  # the setup is repeated
     before = [record.attempt_id for record in open_run(run).records()]
@@ -185,7 +185,7 @@ def test_an_old_record_never_comes_back(run: Path, agentbench: Any) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
-def test_a_crash_of_the_rebuilding_itself(run: Path, agentbench: Any, number: int) -> None:
+def test_crash_during_a_rebuild(run: Path, agentbench: Any, number: int) -> None:
     """F01: both files exist at all times, and another rebuild completes it."""
     events, attempts = run / "events.jsonl", run / "attempts.jsonl"
     records = list(open_run(run).every_record())
@@ -198,7 +198,7 @@ def test_a_crash_of_the_rebuilding_itself(run: Path, agentbench: Any, number: in
     assert list(open_run(run).every_record()) == records
 
 
-def test_a_damaged_event_costs_no_record(run: Path, agentbench: Any) -> None:
+def test_damaged_event_loses_no_record(run: Path, agentbench: Any) -> None:
     """F34: the record is kept and gets a new event; undamaged events are unchanged."""
     events, attempts = run / "events.jsonl", run / "attempts.jsonl"
     records = attempts.read_bytes()
@@ -235,7 +235,7 @@ def test_records_alone_are_read_and_not_resumed(run: Path, agentbench: Any) -> N
     assert not (run / "events.jsonl").exists()
 
 
-def test_a_reader_beside_the_writer_sees_no_damage(run: Path) -> None:
+def test_concurrent_reader_sees_no_damage(run: Path) -> None:
     """It may have read any part when the next record is written."""
     (record, *_) = open_run(run).every_record()
     store = Store(run, Redactor({}))
@@ -259,7 +259,7 @@ def test_a_reader_beside_the_writer_sees_no_damage(run: Path) -> None:
     assert looks > 3
 
 
-def test_nothing_is_rebuilt_under_a_writers_hands(run: Path, agentbench: Any) -> None:
+def test_rebuild_is_refused_while_a_writer_is_active(run: Path, agentbench: Any) -> None:
     """F15: the error names the other process."""
     with lock_run(run):
         refused = agentbench("runs", "rebuild", str(run))
@@ -267,7 +267,7 @@ def test_nothing_is_rebuilt_under_a_writers_hands(run: Path, agentbench: Any) ->
     assert "is in use by another agentbench process" in refused.err
 
 
-def test_a_manifest_that_cannot_be_read_is_said(run: Path, agentbench: Any) -> None:
+def test_unreadable_manifest_is_reported(run: Path, agentbench: Any) -> None:
     """F34: it is truncated, or has another schema version."""
     text = (run / "run.json").read_text()
     (run / "run.json").write_text(text[:200])

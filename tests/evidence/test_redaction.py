@@ -61,7 +61,7 @@ DISGUISES: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("secret", [SECRET, LONG], ids=["odd", "long"])
 @pytest.mark.parametrize("disguise", DISGUISES)
-def test_usual_disguises(disguise: str, secret: str) -> None:
+def test_common_encodings_of_secrets_are_redacted(disguise: str, secret: str) -> None:
     """H32: secrets are found at the end of a text and within it, and the surrounding text is kept."""
     hidden = DISGUISES[disguise](secret)
     name = "A_TOKEN" if secret is SECRET else "LONG_API_KEY"
@@ -116,7 +116,7 @@ def test_broken_lines(disguise: str, width: int, line_break: str) -> None:
     assert REDACTOR.clean_text(f"k: {line_break.join(lines)}!") == "k: [redacted LONG_API_KEY]!"
 
 
-def test_a_sign_after_a_line_break_may_be_the_secrets_own() -> None:
+def test_sign_after_a_line_break_may_belong_to_the_secret() -> None:
     """It cannot be distinguished from a sign added by a diff."""
     redactor = Redactor({"A_TOKEN": "Zt8vQ2mL+k4Xw7Rb-1Nc5Hy"})
     for text in ("Zt8vQ2mL\n+k4Xw7Rb\n-1Nc5Hy", "Zt8vQ2mL\n++k4Xw7Rb\n+-1Nc5Hy", "npm\\nZt8vQ2mL+k4Xw7Rb-1Nc5Hy"):
@@ -124,7 +124,7 @@ def test_a_sign_after_a_line_break_may_be_the_secrets_own() -> None:
     assert Redactor({"B_TOKEN": "npm-Zt8vQ2mL+k4"}).clean(rb"C:\npm-Zt8vQ2mL+k4") == b"C:\\[redacted B_TOKEN]"
 
 
-def test_ordinary_text_is_not_blotted_out() -> None:
+def test_ordinary_text_is_not_redacted() -> None:
     """Line breaks in short secrets are ignored, values that are too short are no secrets, and names are kept."""
     redactor = Redactor({"A_TOKEN": "passport", "B_TOKEN": "abcde", "C_TOKEN": "baseline-8hK2", "D_TOKEN": "      "})
     for text in ("pass\nport", "pass\n+port", "abcde 6162636465", "baseline", "8hK2", "", "\n", "a" + " " * 20):
@@ -160,7 +160,7 @@ def test_any_secret_in_any_text(secret: str, before: str, after: str, way: str) 
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | TEXTS, st.lists))
-def test_what_holds_no_secret_stays(value: object) -> None:
+def test_values_without_secrets_are_unchanged(value: object) -> None:
     """The value is unchanged."""
     assert REDACTOR.clean_value(value) == value
 
@@ -186,7 +186,7 @@ def left_of(secret: str, text: str, length: int = 6) -> list[str]:
 
 @pytest.mark.parametrize("disguise", ["plain", "hex", "base64", "reversed", "url"])
 @pytest.mark.parametrize("secret", [SECRET, LONG], ids=["odd", "long"])
-def test_no_part_of_a_secret_stands_at_a_cut(disguise: str, secret: str) -> None:
+def test_no_part_of_a_secret_remains_at_a_cut(disguise: str, secret: str) -> None:
     """H32: wherever a stream is cut, neither the end of its head nor the start of its tail has a part of the secret."""
     hidden = DISGUISES[disguise](secret).rstrip("=")
     raw = hidden.encode()
@@ -203,7 +203,7 @@ def test_no_part_of_a_secret_stands_at_a_cut(disguise: str, secret: str) -> None
 
 
 @pytest.mark.parametrize("cut", ["\n[... 7 characters left out ...]\n", "\n[...]\n", "..."])
-def test_every_way_of_cutting_counts(cut: str) -> None:
+def test_every_truncation_mark_counts_as_a_cut(cut: str) -> None:
     """The tool run, instructions and messages mark cuts differently; also inside JSON."""
     for text in (f"a {LONG[:20]}{cut}{LONG[20:]} b", json.dumps(f"a {LONG[:20]}{cut}{LONG[20:]} b")):
         cleaned = REDACTOR.clean_text(text)
@@ -289,13 +289,13 @@ def test_keys_of_well_known_formats(kind: str, key: str) -> None:
         r"\"secretAccessKey\":\"{}\"",
     ],
 )
-def test_secret_access_keys_are_told_by_the_word_before(line: str) -> None:
+def test_secret_access_keys_are_recognized_by_the_preceding_name(line: str) -> None:
     """They have no distinctive format, and the preceding name is kept."""
     key = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzT3St9K3yQ"
     assert PLAIN.clean_text(line.format(key)) == line.format("[redacted AWS secret key]")
 
 
-def test_every_rule_of_the_library_that_we_name_is_in_force() -> None:
+def test_every_named_rule_of_the_library_is_applied() -> None:
     """Prefixes are searched for first, so a library rule with a new prefix would never be tried."""
     from detect_secrets.plugins import (
         aws,
@@ -369,13 +369,13 @@ BLOCKS = {
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_private_keys_go_as_a_whole(block: str) -> None:
+def test_private_keys_are_redacted_as_a_whole(block: str) -> None:
     """The text between two keys is kept."""
     key = BLOCKS[block]
     assert PLAIN.clean_text(f"one: {key}\ntwo: {key}.") == "one: [redacted private key]\ntwo: [redacted private key]."
 
 
-def test_what_a_cut_left_of_a_private_key() -> None:
+def test_truncated_private_keys_are_redacted() -> None:
     """A key is recognized by its first or last line; a middle part looks like any other base64."""
     key, cut = BLOCKS["RSA"], "\n[... 12345 bytes left out ...]\n"
     gone = "[redacted private key]"
@@ -388,7 +388,7 @@ def test_what_a_cut_left_of_a_private_key() -> None:
     assert far in cleaned
 
 
-def test_a_mention_of_private_keys_is_none() -> None:
+def test_mentions_of_private_keys_are_not_redacted() -> None:
     """Code that searches for them, placeholders, public keys and certificates are kept."""
     for text in (
         'if "-----BEGIN PRIVATE KEY-----" in text and "-----END PRIVATE KEY-----" in text:\n    return',
@@ -407,7 +407,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("piece", HOSTILE, ids=lambda piece: piece[:30])
-def test_time_grows_with_the_text_only(piece: str) -> None:
+def test_time_is_linear_in_the_text(piece: str) -> None:
     """For a megabyte of hostile output, time is about linear in the length of the text."""
 
     def seconds(size: int) -> float:
@@ -454,7 +454,7 @@ def test_a_file_of_a_reporter_is_cleaned_in_place(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in place.iterdir() if not path.is_symlink()} == {0o750}
 
 
-def test_names_that_an_agent_chose_are_cleaned_and_ours_stay(tmp_path: Path) -> None:
+def test_only_file_names_in_repo_are_redacted(tmp_path: Path) -> None:
     """Only names in repo/ are cleaned."""
     files = AttemptFiles(tmp_path / "task", Redactor({"A_TOKEN": LONG, "B_TOKEN": "setup_stdout"}))
     files.write(f"repo/{LONG}/{LONG[:4]}.txt", "x")

@@ -72,7 +72,7 @@ def test_two_writers_of_one_directory(tmp_path: Path) -> None:
     Store(tmp_path / "run", Redactor({})).close()
 
 
-def test_a_disk_that_refuses_stops_the_run(tmp_path: Path) -> None:
+def test_full_disk_stops_the_run(tmp_path: Path) -> None:
     """F04: nothing continues that cannot be recorded. ``/dev/full`` refuses every write, like a full disk."""
     (tmp_path / "run").mkdir()
     (tmp_path / "run/events.jsonl").symlink_to("/dev/full")
@@ -84,7 +84,7 @@ def test_a_disk_that_refuses_stops_the_run(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_directory_that_refuses_stops_the_run(tmp_path: Path) -> None:
+def test_unwritable_directory_stops_the_run(tmp_path: Path) -> None:
     """The error is the same as for a full disk."""
     store = Store(tmp_path / "run", Redactor({}))
     (tmp_path / "run/tasks").write_text("in the way")
@@ -93,7 +93,7 @@ def test_a_directory_that_refuses_stops_the_run(tmp_path: Path) -> None:
     store.close()
 
 
-def test_redaction_knows_the_usual_disguises() -> None:
+def test_redaction_covers_common_encodings() -> None:
     """Plain, hex, base64, URL-encoded and in JSON; names match a pattern or are listed; short values are kept."""
     redactor = Redactor({"A_TOKEN": 'va/l"ue', "MINE": "private", "X_SECRET": "abc", "PATH": "/usr/bin"}, ["MINE"])
     said = b'va/l"ue 76612f6c227565 dmEvbCJ1ZQ== va%2Fl%22ue va/l\\"ue private abc /usr/bin'
@@ -104,7 +104,7 @@ def test_redaction_knows_the_usual_disguises() -> None:
 
 
 @pytest.mark.parametrize("word", ["passed", "completed", "scored", "scripted", "schema"])
-def test_a_secret_that_is_an_ordinary_word_costs_no_record(
+def test_secret_that_is_an_ordinary_word_damages_no_record(
     make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch, word: str
 ) -> None:
     """Only values are redacted, never field names or enums of records."""
@@ -129,7 +129,7 @@ def test_a_secret_with_odd_characters_is_found_in_json(tmp_path: Path) -> None:
     "name",
     ["AWS_SECRET_ACCESS_KEY", "GH_PAT", "OPENAI_KEY", "npm_token", "DB_PASSWORD_FILE", "PGPASSWORD", "MYSQL_PWD"],
 )
-def test_names_that_promise_a_secret(name: str) -> None:
+def test_variable_names_that_suggest_a_secret(name: str) -> None:
     """Words such as TOKEN count anywhere in the name of a variable."""
     assert Redactor({name: "hush-hush"}).clean(b"hush-hush") == f"[redacted {name}]".encode()
     assert Redactor({"MONKEY": "hush-hush", "PWD": "hush-hush"}).clean(b"hush-hush") == b"hush-hush"

@@ -23,7 +23,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return environment(tmp_path_factory, "mini-swe-agent", *wanted)
 
 
-def test_an_agent_that_nobody_here_wrote_mends_a_program(installed: Environment, tmp_path: Path) -> None:
+def test_third_party_agent_fixes_a_task(installed: Environment, tmp_path: Path) -> None:
     done = installed.run(
         *("agentbench", "run", "--suite", "custom-dev", "--tasks", str(ROOT / "tasks"), "--task", TASK),
         *("--agent", "mini-swe-agent", "--llm", "mechanic"),
@@ -46,7 +46,7 @@ def test_an_agent_that_nobody_here_wrote_mends_a_program(installed: Environment,
     assert {tool.name for request in requests for tool in request.tools} == {"bash"}
 
 
-def test_its_own_tests(installed: Environment, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_its_own_tests_pass(installed: Environment, tmp_path_factory: pytest.TempPathFactory) -> None:
     """They include the conformance kit."""
     source = built(tmp_path_factory)["agentbench-mini-swe-agent"].source
     alone = ("-c", "pyproject.toml", "-W", "error", "-p", "no:cacheprovider")  # no configuration of this checkout
@@ -56,7 +56,7 @@ def test_its_own_tests(installed: Environment, tmp_path_factory: pytest.TempPath
     assert "skipped" not in done.stdout
 
 
-def test_it_is_in_order(installed: Environment, tmp_path: Path) -> None:
+def test_plugin_passes_the_check(installed: Environment, tmp_path: Path) -> None:
     """According to ``plugins check``, which imports it alone."""
     done = installed.run("agentbench", "plugins", "check", "mini-swe-agent", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -79,7 +79,7 @@ def test_the_last_assignment_of_a_leaf_decides(pairs: list[tuple[str, int]]) -> 
     assert {key: leaves[key].value for key, _ in pairs} == dict(pairs)
 
 
-def test_a_variant_may_not_say_how_often_it_runs(tmp_path: Path) -> None:
+def test_variant_cannot_set_repeats(tmp_path: Path) -> None:
     """A variant defines what is compared, not how often it runs."""
     path = tmp_path / "v.yaml"
     path.write_text("agent: x\nrun: {repeats: 3}\n")

@@ -33,7 +33,7 @@ from agentbench_core.inputs.documents import parse_yaml, read_toml
         ("a: " + "1" * 10_000, "Exceeds the limit"),
     ],
 )
-def test_what_changes_meaning_in_silence_is_refused(text: str, message: str) -> None:
+def test_ambiguous_yaml_is_refused(text: str, message: str) -> None:
     """H23, H24, H25: tags, aliases, duplicate keys, depth and size are errors, with line and column."""
     with pytest.raises(InputError) as caught:
         parse_yaml(text, "f")
@@ -41,7 +41,7 @@ def test_what_changes_meaning_in_silence_is_refused(text: str, message: str) -> 
 
 
 @pytest.mark.parametrize("text", ["2026-01-01", "0123", "12:30", "1:1.5", "0b11", "0o17", "1.2.3", "."])
-def test_what_people_write_stays_text(text: str) -> None:
+def test_ambiguous_scalars_stay_text(text: str) -> None:
     """H25: dates stay text, ``0123`` is not 83 and ``12:30`` is not 750."""
     assert parse_yaml(f"d: {text}", "f") == {"d": text}
 
@@ -50,12 +50,12 @@ def test_what_people_write_stays_text(text: str) -> None:
     ("text", "number"),
     [("0", 0), ("-5", -5), ("1_000", 1000), ("0x1f", 31), ("1.5", 1.5), (".5", 0.5), ("1.5e+3", 1500.0)],
 )
-def test_numbers_are_numbers(text: str, number: float) -> None:
+def test_unambiguous_numbers_are_converted(text: str, number: float) -> None:
     """Unambiguous numbers are converted."""
     assert parse_yaml(f"d: {text}", "f") == {"d": number}
 
 
-def test_a_bomb_takes_no_time() -> None:
+def test_yaml_bomb_fails_fast() -> None:
     """H24: 306 bytes of nested aliases that expand to a gigabyte, and base-60 numbers, fail fast."""
     bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         f"{name}: &{name} [{','.join([f'*{above}'] * 9)}]\n" for above, name in itertools.pairwise("abcdefgh")
@@ -77,7 +77,7 @@ def test_toml_that_is_too_deep(tmp_path: Path) -> None:
 _LOADERS = {f"yaml.{kind}load{end}" for kind in ("", "safe_", "full_", "unsafe_") for end in ("", "_all")}
 
 
-def test_nobody_reads_yaml_in_another_way() -> None:
+def test_only_the_strict_loader_reads_yaml() -> None:
     """H23: only the strict loader calls yaml.load or its variants."""
     root = Path(agentbench_core.__file__).parent.parent
     found = {

@@ -66,13 +66,13 @@ def write(task: Task, **entry: Any) -> Path:
         (0, 0, (0, 1)),
     ],
 )
-def test_the_interval_is_wilsons(events: int, of: int, bounds: tuple[float, float]) -> None:
+def test_interval_is_the_wilson_interval(events: int, of: int, bounds: tuple[float, float]) -> None:
     """Matches examples published by Newcombe."""
     assert wilson(events, of) == pytest.approx(bounds, abs=5e-5)
 
 
 @pytest.mark.parametrize(("events", "of", "confidence"), [(-1, 3, 0.95), (4, 3, 0.95), (1, 3, 0.0), (1, 3, 1.0)])
-def test_no_interval_of_nonsense(events: int, of: int, confidence: float) -> None:
+def test_invalid_interval_arguments_are_refused(events: int, of: int, confidence: float) -> None:
     with pytest.raises(ValueError, match=r"interval|confidence"):
         wilson(events, of, confidence)
 
@@ -80,7 +80,7 @@ def test_no_interval_of_nonsense(events: int, of: int, confidence: float) -> Non
 # --- writing -----------------------------------------------------------------------------------------------------
 
 
-def test_an_entry_says_all(task: Task) -> None:
+def test_entry_has_all_fields(task: Task) -> None:
     add(task, check_counts(20, 2, environment_failed=1))
     text = (task.directory.parent / "flakes.yaml").read_text()
     assert yaml.safe_load(text) == {
@@ -119,7 +119,7 @@ def test_an_entry_says_all(task: Task) -> None:
     assert current_quarantine(task).notes == ()
 
 
-def test_looks_of_one_digest_and_sandbox_add_up(task: Task) -> None:
+def test_checks_accumulate_per_digest_and_sandbox(task: Task) -> None:
     """More checks can lift a quarantine; each sandbox is counted separately."""
     add(task, check_counts(20, 1))
     assert "one" in current_quarantine(task).reasons
@@ -135,7 +135,7 @@ def test_looks_of_one_digest_and_sandbox_add_up(task: Task) -> None:
     assert "in docker" in current_quarantine(task, None).reasons["one"]
 
 
-def test_another_digest_starts_anew(task: Task) -> None:
+def test_changed_digest_restarts_the_count(task: Task) -> None:
     add(task, check_counts(20, 5))
     changed = attrs.evolve(task, digest="sha256:other")
     aside = current_quarantine(changed)
@@ -148,7 +148,7 @@ def test_another_digest_starts_anew(task: Task) -> None:
     assert (now.checks, now.flaky) == (10, 0)
 
 
-def test_what_has_expired_counts_no_more(task: Task) -> None:
+def test_expired_entries_are_ignored(task: Task) -> None:
     """An entry counts up to its last day; later checks are not added to it."""
     add(task, check_counts(20, 5))
     last = TODAY + datetime.timedelta(days=90)
@@ -162,7 +162,7 @@ def test_what_has_expired_counts_no_more(task: Task) -> None:
     assert now.checks == 10
 
 
-def test_what_is_always_broken_is_not_flaky(task: Task) -> None:
+def test_task_that_always_fails_is_not_flaky(task: Task) -> None:
     """It is not recorded unless the task has passed before."""
     path = task.directory.parent / "flakes.yaml"
     assert add(task, check_counts(3, 3)) is None
@@ -174,7 +174,7 @@ def test_what_is_always_broken_is_not_flaky(task: Task) -> None:
     assert (now.checks, now.flaky) == (13, 3)
 
 
-def test_what_people_wrote_stays(task: Task) -> None:
+def test_manual_entries_are_preserved(task: Task) -> None:
     """Rate, expiry, manual quarantines and entries of other tasks are preserved; the rate applies to all tasks."""
     add(task, check_counts(20, 1))
     path = task.directory.parent / "flakes.yaml"
@@ -198,7 +198,7 @@ def test_what_people_wrote_stays(task: Task) -> None:
     assert [one.name for one in path.parent.iterdir() if one.name.startswith(".")] == []
 
 
-def test_by_hand_holds_in_every_sandbox(task: Task) -> None:
+def test_manual_quarantine_applies_to_every_sandbox(task: Task) -> None:
     write(task, quarantined=True, reason="the mirror\n goes away")
     assert current_quarantine(task, "docker").reasons == {"one": "by hand: the mirror goes away"}
     write(task, quarantined=True, reason="why", expires="2026-01-09")
@@ -210,7 +210,7 @@ def test_by_hand_holds_in_every_sandbox(task: Task) -> None:
     assert current_quarantine(task).reasons == {"one": "by hand: why"}
 
 
-def test_two_commands_at_once_lose_nothing(task: Task) -> None:
+def test_concurrent_commands_lose_no_counts(task: Task) -> None:
     threads = [threading.Thread(target=add, args=(task, check_counts(1))) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -257,7 +257,7 @@ FINE = {
         ([], "expected mapping"),
     ],
 )
-def test_what_is_wrong_is_named(task: Task, data: Any, words: str) -> None:
+def test_invalid_fields_are_named(task: Task, data: Any, words: str) -> None:
     path = task.directory.parent / "flakes.yaml"
     path.write_text(yaml.safe_dump(data))
     with pytest.raises(InputError, match=words) as refused:
@@ -268,7 +268,7 @@ def test_what_is_wrong_is_named(task: Task, data: Any, words: str) -> None:
     assert yaml.safe_load(path.read_text()) == data
 
 
-def test_a_link_that_leads_nowhere_is_no_empty_file(task: Task) -> None:
+def test_dangling_link_is_an_error(task: Task) -> None:
     (task.directory.parent / "flakes.yaml").symlink_to("nowhere")
     with pytest.raises(InputError, match="does not exist"):
         current_quarantine(task)
@@ -303,7 +303,7 @@ def read_or_refused(suite: Path) -> Flakes | None:
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(FILES)
-def test_wild_files_are_read_or_refused(task: Task, data: Any) -> None:
+def test_arbitrary_files_are_read_or_refused(task: Task, data: Any) -> None:
     """Only ``InputError`` is raised, and adding checks preserves everything else in a readable file."""
     suite = task.directory.parent
     (suite / "flakes.yaml").write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8")
@@ -325,13 +325,13 @@ def test_wild_files_are_read_or_refused(task: Task, data: Any) -> None:
 @given(
     st.binary(max_size=60) | st.text(max_size=60).map(lambda text: f"tasks: {{one: {text}}}".encode(errors="replace"))
 )
-def test_wild_bytes_are_read_or_refused(task: Task, data: bytes) -> None:
+def test_arbitrary_bytes_are_read_or_refused(task: Task, data: bytes) -> None:
     (task.directory.parent / "flakes.yaml").write_bytes(data)
     found = read_or_refused(task.directory.parent)
     assert found is None or isinstance(found, Flakes)
 
 
-def test_an_empty_file_says_nothing(task: Task) -> None:
+def test_empty_file_has_no_entries(task: Task) -> None:
     (task.directory.parent / "flakes.yaml").write_text("# soon\n")
     assert read_flakes(task.directory.parent) == Flakes() == load({}, Flakes, where="")
 

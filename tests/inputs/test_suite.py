@@ -23,7 +23,7 @@ def test_a_task_is_read_with_its_defaults(make_task: Callable[..., Path]) -> Non
     assert [call.tool for call in task.script] == ["apply_patch"]
 
 
-def test_the_digest_is_about_what_a_result_depends_on(make_task: Callable[..., Path]) -> None:
+def test_digest_covers_everything_that_affects_results(make_task: Callable[..., Path]) -> None:
     """It covers hidden tests and limits, but not tags, the oracle or the repository's URL."""
     directory = make_task(hidden={"test_x.txt": "1"})
     first = read_task(directory).digest
@@ -134,7 +134,7 @@ def test_a_suite_has_each_id_once_and_only_its_own_tasks(make_task: Callable[...
         read_suite(tmp_path / "tasks", "mini")
 
 
-def test_unknown_names_get_the_nearest(make_task: Callable[..., Path], tmp_path: Path) -> None:
+def test_unknown_names_get_a_suggestion(make_task: Callable[..., Path], tmp_path: Path) -> None:
     """The message suggests the nearest suite or task."""
     make_task("alpha")
     with pytest.raises(InputError, match=r"no suite 'mina' .* \(did you mean 'mini'\?\)"):
@@ -187,7 +187,7 @@ def test_ids_that_differ_in_case_only(make_task: Callable[..., Path], tmp_path: 
         ("agent: {allow_file_write: 'no'}", "agent.allow_file_write: expected true or false, found 'no'"),
     ],
 )
-def test_values_that_yaml_takes_for_something_else(make_task: Callable[..., Path], line: str, words: str) -> None:
+def test_values_of_the_wrong_yaml_type_are_refused(make_task: Callable[..., Path], line: str, words: str) -> None:
     """H25: values are not coerced to the type of a field."""
     path = make_task() / "task.yaml"
     path.write_text(f"{path.read_text()}{line}\n")

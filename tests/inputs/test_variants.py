@@ -65,7 +65,7 @@ def resolved_names(*layers: Layer) -> Resolved:
     return resolve(layers, REGISTRY.name_of)
 
 
-def test_a_preset_lies_below_everything() -> None:
+def test_preset_has_the_lowest_precedence() -> None:
     """Other settings override a preset, except for the model name; origins refer to the preset."""
     found = with_sonnet(assignment("model.temperature=0.9"))
     assert (found.settings.model.name, found.settings.model.temperature) == ("maker/sonnet", 0.9)
@@ -105,7 +105,7 @@ def test_no_file_and_no_preset(tmp_path: Path) -> None:
     assert with_preset(layers, presets) == with_preset(layers, PRESETS) == layers
 
 
-def test_an_alias_is_the_same_choice() -> None:
+def test_alias_selects_the_same_component() -> None:
     """Options given under one name apply to the other; choosing another component drops them."""
     file = layer("v.yaml", {"agent": {"name": "llm_v0", "idle_turns": 5}})
     for typed in ("baseline", "llm_v0"):
@@ -129,7 +129,7 @@ def test_aliases_in_lists_and_sections() -> None:
 
 
 @pytest.mark.parametrize("values", [{"agent": {"name": None}}, {"tools": "run"}, {"tools": [1]}, {"tools": None}])
-def test_what_is_no_name_is_refused_before(values: Mapping[str, Any]) -> None:
+def test_invalid_names_are_refused_before_the_lookup(values: Mapping[str, Any]) -> None:
     """The error refers to the layer, before any name is looked up."""
     with pytest.raises(InputError, match="f: "):
         resolved_names(layer("f", values))
@@ -176,7 +176,7 @@ def agentbench_register_agents(register):
 """
 
 
-def test_what_is_run_by_an_alias_is_recorded_by_its_name(
+def test_component_run_by_an_alias_is_recorded_by_its_name(
     make_task: Any, plugin: Any, agentbench: Any, records: Any
 ) -> None:
     """A flag, a variant and a task's entrypoint all select the same agent."""
@@ -202,7 +202,7 @@ def test_what_is_run_by_an_alias_is_recorded_by_its_name(
     assert len(digests) == 2, "the flag and the entrypoints select the same agent"
 
 
-def test_aliases_are_told(plugin: Any, agentbench: Any) -> None:
+def test_aliases_are_listed(plugin: Any, agentbench: Any) -> None:
     """``plugins list`` and ``plugins show`` list aliases and accept them; a clashing plugin is a conflict."""
     plugin("renamed", RENAMED)
     assert "writes a word (also called pen, scribe)" in agentbench("plugins", "list").out

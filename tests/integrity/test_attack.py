@@ -103,7 +103,7 @@ LISTS = yaml.safe_load((Path(__file__).parent / "attack.yaml").read_text(encodin
 
 
 @pytest.mark.long
-def test_every_attack_is_one(make_task: Any, attack: Any) -> None:
+def test_every_adversary_passes_a_task_or_is_listed_as_harmless(make_task: Any, attack: Any) -> None:
     """Each adversary passes an unprotected task with the plain scorer, or is listed as harmless.
 
     None breaks on hidden files that are not Python.
@@ -146,7 +146,7 @@ FORGERS = ("c25*", "c32-*", "c32[bcdefghijlm]-*")
 
 @pytest.mark.long
 @pytest.mark.parametrize("hidden", [OPEN, BLINDED])
-def test_only_expected_values_stop_who_knows_the_scorer(make_task: Any, attack: Any, hidden: dict[str, str]) -> None:
+def test_only_blinded_values_stop_forged_results(make_task: Any, attack: Any, hidden: dict[str, str]) -> None:
     """C25, C32: without blinded values, all forgers pass, and the verdict is labelled as weak.
 
     This shows that the attacks work. None passes if the expected values are compared on the host.
@@ -184,7 +184,7 @@ def test_only_expected_values_stop_who_knows_the_scorer(make_task: Any, attack: 
     )
 
 
-def test_who_writes_without_the_key_is_convicted(make_task: Any, attack: Any) -> None:
+def test_line_without_the_key_is_confirmed_tampering(make_task: Any, attack: Any) -> None:
     """C32: a line without the session key is proof of tampering."""
     make_task(
         files=FILES,
@@ -203,7 +203,7 @@ def test_who_writes_without_the_key_is_convicted(make_task: Any, attack: Any) ->
 
 
 @pytest.mark.long
-def test_what_passes_without_isolation(attack: Any) -> None:
+def test_adversaries_that_pass_without_isolation(attack: Any) -> None:
     """Each adversary on one bundled task in the sandbox `local`: only those listed in attack.yaml pass.
 
     `make attack` tries all pairs.
@@ -226,7 +226,7 @@ def test_what_passes_without_isolation(attack: Any) -> None:
 # --- verdicts on tasks -------------------------------------------------------------------------------------------
 
 
-def test_a_task_that_holds(make_task: Any, agentbench: Any) -> None:
+def test_robust_task(make_task: Any, agentbench: Any) -> None:
     """Controls end as expected, and adversaries that do not apply are shown as skipped."""
     make_task()
     done = agentbench("tasks", "attack", "--suite", "mini", "--adversary", "c0[12]-*", "--adversary", "c12*")
@@ -287,7 +287,7 @@ def test_an_adversary_that_breaks(make_task: Any, attack: Any, plugin: Any, body
         ("import time; time.sleep(60)", "tool_error", "timed out"),
     ],
 )
-def test_a_script_that_did_not_do_its_work(source: str, ended: str, words: str) -> None:
+def test_failed_attack_script_is_reported(source: str, ended: str, words: str) -> None:
     """Its result differs from that of an attack that the scorer withstood."""
     facts = TaskFacts(editable=(), passing_command="false", hidden=())
     with make_context(task_facts=facts, tool_timeout_sec=1.0 if words == "timed out" else 60.0) as attempt:
@@ -319,7 +319,7 @@ def workbench() -> Iterator[Workbench]:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
-def test_no_script_breaks_on_odd_files(script: Script, workbench: Workbench) -> None:
+def test_scripts_tolerate_unusual_files(script: Script, workbench: Workbench) -> None:
     """Hidden data files, invalid Python, other encodings and modules without package are all tolerated."""
     facts = TaskFacts(
         editable=("pkg/__init__.py", "pkg/old.py", "top.py"),
@@ -344,7 +344,7 @@ def test_no_script_breaks_on_odd_files(script: Script, workbench: Workbench) -> 
     ],
     ids=["imports", "empty", "docstring", "encoding", "future", "other ends"],
 )
-def test_code_in_front_of_a_module(head: str, kept: str) -> None:
+def test_code_is_inserted_at_the_start_of_a_module(head: str, kept: str) -> None:
     """Code is inserted after docstring, encoding and future imports; the module still works."""
     script = Script("mine", "", "everywhere('module[\"FIRST\"] = dict(module)', front=True)")
     facts = TaskFacts(editable=("one.py",), passing_command="false", hidden=())
@@ -366,7 +366,7 @@ def test_code_in_front_of_a_module(head: str, kept: str) -> None:
         ({"agent": {"editable_globs": ["src/**"]}}, "scripted"),
     ],
 )
-def test_a_control_that_ends_wrongly(make_task: Any, agentbench: Any, sections: Any, control: str) -> None:
+def test_unexpected_result_of_a_control(make_task: Any, agentbench: Any, sections: Any, control: str) -> None:
     """The task is not robust, whatever the adversaries did."""
     make_task(**sections)
     done = agentbench("tasks", "attack", "--suite", "mini", "--adversary", "c27-*")
@@ -375,7 +375,7 @@ def test_a_control_that_ends_wrongly(make_task: Any, agentbench: Any, sections: 
     assert "0 of 1 tasks are robust" in done.out
 
 
-def test_the_contrast(make_task: Any, agentbench: Any, attack: Any) -> None:
+def test_contrast_with_the_plain_scorer(make_task: Any, agentbench: Any, attack: Any) -> None:
     """Each agent has one row, with its results for the configured and the plain scorer."""
     make_task()
     flags = ("--adversary", "c31-*", "--contrast")
@@ -395,7 +395,7 @@ def test_the_contrast(make_task: Any, agentbench: Any, attack: Any) -> None:
     assert "--contrast requires a scorer other than plain" in again.err
 
 
-def test_an_adversary_that_is_not_there(make_task: Any, agentbench: Any) -> None:
+def test_unknown_adversary_is_an_error(make_task: Any, agentbench: Any) -> None:
     """A glob without matches is an error."""
     make_task()
     done = agentbench("tasks", "attack", "--suite", "mini", "--adversary", "c99*")

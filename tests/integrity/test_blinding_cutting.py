@@ -121,7 +121,7 @@ def test_forms(assertion: str, operator: str) -> None:
         ("assert not Span(1, 2) < Span(1, 3)", "truth(0, Span(1, 2) < Span(1, 3))"),
     ],
 )
-def test_forms_of_one_bit(assertion: str, recorded: str | None) -> None:
+def test_forms_of_boolean_assertions(assertion: str, recorded: str | None) -> None:
     """The blind file does not show whether the value should be true."""
     found = in_test(assertion)
     assert len(found.sites) == (recorded is not None)
@@ -173,7 +173,7 @@ def test_forms_of_unittest(assertion: str, operator: str) -> None:
         ("self.assertIsNot(True, f(1))", "singleton"),
     ],
 )
-def test_forms_of_unittest_of_one_bit(assertion: str, recorded: str) -> None:
+def test_forms_of_boolean_assertions_of_unittest(assertion: str, recorded: str) -> None:
     assert f"_agentbench.{recorded}(0, f(1))" in in_class(assertion).blind
 
 
@@ -250,7 +250,7 @@ def test_a_column_of_one_value_stays() -> None:
         "import enum\nclass Model(enum.Enum):\n    wanted = 40501\n\nWANTED = Model.wanted.value\n",
     ],
 )
-def test_constants_and_models_go(definitions: str) -> None:
+def test_constants_and_models_are_cut(definitions: str) -> None:
     """Code that computes expected values is cut, too."""
     found = blinded(f"{definitions}\ndef test_it():\n    assert f(1) == WANTED\n")
     assert len(found.sites) == 1
@@ -346,7 +346,7 @@ def test_parts_of_an_assertion() -> None:
         "class Inner:\n    assert f(1) == 3",
     ],
 )
-def test_what_is_left(body: str) -> None:
+def test_assertions_that_are_not_blinded(body: str) -> None:
     """The assertion is unchanged, and counted as not blinded."""
     found = in_test(*body.splitlines())
     kept = [node for node in ast.walk(ast.parse(found.blind)) if isinstance(node, ast.Assert | ast.With | ast.Call)]
@@ -376,7 +376,7 @@ def test_assertions_outside_of_tests_are_left() -> None:
     assert found.blind.count("assert ") == 3
 
 
-def test_a_nested_function_that_ends_early_is_none_of_the_tests_business() -> None:
+def test_early_return_in_a_nested_function_does_not_matter() -> None:
     found = blinded("""
         def test_it():
             def work():
@@ -464,7 +464,7 @@ def test_no_expected_value_survives(chosen: list[int]) -> None:
 
 
 @pytest.mark.parametrize("source", ["def test_it(:\n", "x = 1\n\tassert x\n", "a\0b", f"x = {'(' * 9999}1{')' * 9999}"])
-def test_no_python(source: str) -> None:
+def test_invalid_python_is_refused(source: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         blind(source, set())
 
@@ -715,7 +715,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[s
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_files_run_as_before(name: str, outcomes: Mapping[str, Mapping[str, list[str]]]) -> None:
+def test_unusual_files_have_the_same_outcomes(name: str, outcomes: Mapping[str, Mapping[str, list[str]]]) -> None:
     """Outcomes are the same with both sides and blind."""
     plain = sorted(outcomes[name]["test_plain"])
     assert len(plain) >= 1
@@ -766,14 +766,14 @@ def test_sites_are_plain_data() -> None:
         ("assert f(1) == 3", False),
     ],
 )
-def test_what_is_not_in_the_blind_file(body: str, secret: bool) -> None:
+def test_values_absent_from_the_blind_file_are_secret(body: str, secret: bool) -> None:
     """A value that the blind file still contains is not secret, however long it is."""
     found = in_test(*body.splitlines())
     assert (found.sites[0].secret >= 8) == secret
     assert found.sites[0].secret <= 1000
 
 
-def test_what_helpers_are_given_is_secret_while_it_is_cut_out() -> None:
+def test_arguments_of_helpers_are_secret_if_they_are_cut() -> None:
     source = "def check(n, wanted):\n    assert f(n) == wanted\n\ndef test_it():\n    check(1, 40501)\n"
     assert blinded(source).sites[0].secret >= 8
     assert blinded(source, imported_elsewhere={"check"}).sites[0].secret < 8

@@ -270,7 +270,7 @@ def dedented(text: str | bytes) -> str | bytes:
     return "".join(line[width:] if line.strip() else line for line in text.splitlines(keepends=True))
 
 
-def test_what_is_plain_and_steady_is_blinded(case: Case) -> None:
+def test_stable_plain_values_are_blinded(case: Case) -> None:
     assert len(case.blinded("test_plain.py")) == 3
     assert len(case.blinded("test_cases.py")) == 3
     assert case.blinded("test_marked.py") == ["double(70707) == 141414"]
@@ -296,7 +296,7 @@ def test_tests_that_break_when_cut_stay(case: Case) -> None:
     assert case.found.left["the file cannot be collected with its assertions blinded"] == 1
 
 
-def test_what_other_files_import_is_there(case: Case) -> None:
+def test_names_imported_by_other_files_are_kept(case: Case) -> None:
     """Tables and assertions that other files import stay."""
     text = case.found.files["checks/test_tables.py"]
     assert "TABLE = [(3, 6), (4, 8)]" in text
@@ -310,7 +310,7 @@ def test_doctests_are_run(case: Case) -> None:
     assert case.found.left["its tests differ with its assertions blinded"] == 1
 
 
-def test_tests_that_fail_anyway(case: Case) -> None:
+def test_failing_tests_do_not_prevent_blinding(case: Case) -> None:
     """They do not prevent blinding of the other tests in their file."""
     assert case.blinded("test_red.py") == ["double(90909) == 181818"]
 
@@ -359,7 +359,7 @@ def test_another_correct_solution_passes(body: str, case: Case) -> None:
     assert scored.score.labels == ()
 
 
-def test_a_wrong_value_fails_with_both(case: Case) -> None:
+def test_wrong_value_is_shown_with_the_expected_one(case: Case) -> None:
     """The tests page has the expected and the actual value; the sandbox's output has neither."""
     scored = case.bench.score(case.found, {"app.py": SOLVED["app.py"].replace("* 2", "* 2 + (n == 71833)")})
     assert not scored.score.passed
@@ -414,7 +414,7 @@ def test_it():
 """
 
 
-def test_a_program_in_processes_of_its_own(bench: Callable[..., Bench]) -> None:
+def test_program_in_its_own_processes(bench: Callable[..., Bench]) -> None:
     """Its output is blinded like other values."""
     made = bench(
         files={"tool.py": TOOL.format(operator="+ 1")},
@@ -462,7 +462,7 @@ LISTED = {
 }
 
 
-def test_expectations_lie_beside_the_task(
+def test_expectations_are_reused_by_the_next_run(
     make_task: Any, agentbench: Callable[..., Ended], records: Callable[..., list[dict[str, Any]]]
 ) -> None:
     """The next run reuses them; if they cannot be saved, each run computes them and reports this."""
@@ -518,7 +518,7 @@ def test_a_task_without_a_reference_solution(bench: Callable[..., Bench]) -> Non
     assert found.data == {}
 
 
-def test_what_was_calibrated_by_an_older_blinding() -> None:
+def test_calibration_of_an_older_version_is_not_reused() -> None:
     """It is calibrated again, not treated as having no expectations, which would compare nothing."""
     assert tests_scorer.TestsScorer.calibration_version == VERSION
     old = {**dumped(Expectations(files={}, names={}, tests={}, sites={}, left={}, size=0)), "version": VERSION - 1}

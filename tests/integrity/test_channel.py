@@ -52,7 +52,7 @@ def read(*lines: bytes) -> Results:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_honest_session() -> None:
+def test_valid_session() -> None:
     found = read(*HONEST)
     assert found.tests == {A: "passed", B: "passed"}
     assert found.records == {A: [[3, "x"], [4, True, True]]}
@@ -97,7 +97,7 @@ def test_a_line_without_the_key(edit: Callable[[bytes], bytes]) -> None:
 @pytest.mark.parametrize(
     "text", [b"hello\n", b"\n", b"\0\n", b"0" * 32 + b" 0 {}x\n", b"0" * 31 + b" 0 {}\n", b" " * 99 + b"\n"]
 )
-def test_a_line_of_another_form(text: bytes) -> None:
+def test_malformed_line_is_damage(text: bytes) -> None:
     """Stray output is damage, but no proof of forgery."""
     found = read(HONEST[0], text, *HONEST[1:])
     assert (found.forged, found.damaged) == (False, "a line is incomplete")
@@ -124,7 +124,7 @@ def test_a_last_line_that_is_not_complete(length: int) -> None:
         {},
     ],
 )
-def test_a_line_that_says_nothing_right(said: dict[str, Any]) -> None:
+def test_invalid_content_is_ignored(said: dict[str, Any]) -> None:
     """The program shares the process, so it may write such a line with the key."""
     found = read(line(0, **said))
     assert not found.tests
@@ -133,7 +133,7 @@ def test_a_line_that_says_nothing_right(said: dict[str, Any]) -> None:
 
 
 @given(st.binary(max_size=300), st.integers(0, 300))
-def test_any_bytes(data: bytes, place: int) -> None:
+def test_arbitrary_bytes_add_no_results(data: bytes, place: int) -> None:
     """Arbitrary bytes do not raise, and add no result without the key."""
     whole = b"".join(HONEST)
     found = parse_results(whole[:place] + data + whole[place:], KEY)
@@ -152,7 +152,7 @@ def test_large_and_deep_lines() -> None:
 
 
 @pytest.mark.parametrize("kind", ["link", "directory", "pipe", "missing"])
-def test_what_is_no_file(kind: str, tmp_path: Path) -> None:
+def test_result_that_is_not_a_file(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "results"
     (tmp_path / "other").write_text("x")
     if kind == "link":
@@ -280,7 +280,7 @@ def test_threads_write_whole_lines(tmp_path: Path) -> None:
     assert sorted(each["n"][:2] for each in lines) == [[number, turn] for number in range(4) for turn in range(50)]
 
 
-def test_a_full_disk_ends_it(tmp_path: Path) -> None:
+def test_nothing_is_written_after_an_incomplete_line(tmp_path: Path) -> None:
     """Nothing follows an incomplete line, so the host detects it."""
     body = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
     body += "for _ in range(99): channel.write({'x': 'y' * 90})"
@@ -428,14 +428,14 @@ def records_of(found: Results, test: str) -> list[Any]:
     return [record for name, each in found.records.items() if name.endswith(f"::{test}") for record in each]
 
 
-def test_what_a_session_keeps_to_itself(session: tuple[Mapping[str, Any], Results]) -> None:
+def test_session_does_not_expose_the_key_or_test_name(session: tuple[Mapping[str, Any], Results]) -> None:
     """The key is deleted before the project is imported and is not exposed elsewhere; nor is the test's name."""
     said, found = session
     for test in ("test_the_key_is_nowhere", "test_the_name_of_the_test_is_not_told"):
         assert found.tests[f"checks/test_it.py::{test}"] == "passed", said["out"]
 
 
-def test_what_children_of_tests_record(session: tuple[Mapping[str, Any], Results]) -> None:
+def test_child_processes_record_nothing(session: tuple[Mapping[str, Any], Results]) -> None:
     """Child processes record nothing, however they were started."""
     said, found = session
     assert found.tests["checks/test_it.py::test_children"] == "passed", said["out"]
@@ -523,7 +523,7 @@ def test_a_child_cannot_look_into_the_process_of_the_tests(tmp_path: Path) -> No
     )
 
 
-def test_too_many_tests_are_no_results(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_tests_are_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     """Real projects have some ten thousand tests, and each parsed line takes many times its size in memory."""
     monkeypatch.setattr(reading, "MAX_TESTS", 50)
     lines = [line(number, id=f"t{number}", when="call", outcome="passed", sec=0.1) for number in range(52)]

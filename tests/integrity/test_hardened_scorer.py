@@ -100,7 +100,7 @@ def page_of(record: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_a_fix(attempt: Run) -> None:
+def test_correct_fix_passes(attempt: Run) -> None:
     """It passes without labels, and the output shows only the task's tests, all passed."""
     record = attempt()
     assert (record["result"], names(record)) == ({"passed": True, "exit_code": 0, "failure_reason": None}, set())
@@ -143,7 +143,7 @@ PATCHER = """
 """
 
 
-def test_no_fix(attempt: Run, plugin: Callable[..., Path]) -> None:
+def test_wrong_fix_fails(attempt: Run, plugin: Callable[..., Path]) -> None:
     """It fails with an explanation and without labels."""
     plugin("patcher", PATCHER)
     Path("agent.patch").write_text(PATCH.replace(AFTER, "    return left - right\n"))
@@ -184,20 +184,20 @@ def test_no_fix(attempt: Run, plugin: Callable[..., Path]) -> None:
         ),
     ],
 )
-def test_what_tasks_say(files: dict[str, str], command: str, attempt: Run) -> None:
+def test_pytest_options_of_tasks_are_kept(files: dict[str, str], command: str, attempt: Run) -> None:
     """A task's pytest options, settings, conftest files and plugins work as they do without checks."""
     record = attempt(files, **({"passing_command": command} if command else {}))
     assert (record["result"]["passed"], names(record)) == (True, set()), printed(record)
 
 
-def test_a_project_that_keeps_files_out(attempt: Run) -> None:
+def test_collect_ignore_does_not_affect_canary_tests(attempt: Run) -> None:
     """Ignore rules of the project do not affect the canary tests."""
     said = "python -m pytest --deselect=checks/test_sums.py::test_that_is_named"
     record = attempt({"conftest.py": "collect_ignore_glob = ['test_*.py']\n"}, passing_command=said)
     assert (record["result"]["passed"], names(record)) == (True, set()), printed(record)
 
 
-def test_other_tests_do_not_count(attempt: Run) -> None:
+def test_unlisted_tests_do_not_count(attempt: Run) -> None:
     """Tests that are not listed may fail, or fail to import, as without checks."""
     broken = {"tests/test_odd.py": "import nothing_of_that_name\n", "tests/test_red.py": "def test_it(): assert 0\n"}
     record = attempt(broken)
@@ -240,7 +240,7 @@ def test_values_that_are_easily_guessed(attempt: Run) -> None:
     assert "checks/test_sums.py:8: add(left, right) == total" in label["evidence"]
 
 
-def test_a_test_file_outside_of_tests_is_the_tasks_once_it_is_named(attempt: Run) -> None:
+def test_files_of_listed_tests_are_restored(attempt: Run) -> None:
     """C01, I05, I06: files of listed tests are restored, wherever they are; changes to them are labelled."""
     files = {"adding_checks/test_more.py": PUBLIC.replace("test_zero", "test_more")}
     patch = f"{PATCH}--- a/adding_checks/test_more.py\n+++ /dev/null\n@@ -1,5 +0,0 @@\n" + "".join(
@@ -253,7 +253,7 @@ def test_a_test_file_outside_of_tests_is_the_tasks_once_it_is_named(attempt: Run
 
 @pytest.mark.docker
 @pytest.mark.parametrize("writable", [False, True])
-def test_tests_that_write_where_they_are(writable: bool, attempt: Run) -> None:
+def test_tests_write_to_the_workspace_only_if_allowed(writable: bool, attempt: Run) -> None:
     """The workspace is read-only while tests run, unless the task allows writing."""
     writing = PUBLIC + "    open('left-behind', 'w').close()\n"
     record = attempt({"tests/test_zero.py": writing}, "--sandbox", "docker", writable=writable)

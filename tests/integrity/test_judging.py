@@ -83,7 +83,7 @@ def changed(change: dict[str, str | None]) -> dict[str, str]:
     return {name: outcome for name, outcome in (HONEST | change).items() if outcome is not None}
 
 
-def test_an_honest_pass() -> None:
+def test_valid_pass_has_no_label() -> None:
     """There is no label; the exit code ignores the must-fail test, and tests have the task's ids."""
     found = score(written(*lines(HONEST)))
     assert (found.passed, found.tampered, found.exit_code, found.labels, found.explanation) == (True, False, 0, (), "")
@@ -100,7 +100,7 @@ def test_an_honest_pass() -> None:
         ({OTHER: None, BLINDED: None}, "2 of 2"),
     ],
 )
-def test_an_honest_fail(change: dict[str, str | None], words: str) -> None:
+def test_valid_fail_has_no_label(change: dict[str, str | None], words: str) -> None:
     """I07: a test that was skipped or not run has not passed."""
     found = score(written(*lines(changed(change))))
     assert (found.passed, found.tampered, found.labels) == (False, False, ())
@@ -131,7 +131,7 @@ def test_records_that_are_not_the_expected_ones(records: Any, words: str) -> Non
     assert words in found.explanation
 
 
-def test_only_the_first_wrong_values_are_told() -> None:
+def test_only_the_first_wrong_values_are_shown() -> None:
     """A hostile session may have many; three per test are shown, and the others are counted."""
     many = attrs.evolve(EXPECTED, tests={TEST: tuple((1, number) for number in range(10))})
     page = judged(written(*lines(HONEST, records=[[1, -1]] * 10)), expectations=many).tests_json
@@ -174,7 +174,7 @@ def test_forged(data: bytes, words: str) -> None:
         (written(*lines(HONEST)) + b"something else\n", 1, "a line is incomplete"),
     ],
 )
-def test_a_pass_that_is_not_taken_for_one(data: bytes, code: int, words: str) -> None:
+def test_incomplete_evidence_is_suspected(data: bytes, code: int, words: str) -> None:
     """C08, C09, C10: incomplete evidence is no pass and is labelled as suspected, not confirmed."""
     found = score(data, code)
     assert (found.passed, found.tampered, names(found)) == (False, False, ["tamper_suspected"])
@@ -189,7 +189,7 @@ def test_no_results(code: int | None, labels: list[str]) -> None:
     assert found.explanation == "the tests wrote no result file"
 
 
-def test_every_test_counts_where_none_is_named() -> None:
+def test_all_tests_count_if_none_are_listed() -> None:
     """Tests seen by the calibration must be present, and no test may fail."""
     bare = attrs.evolve(NAMED, fail_to_pass=(), pass_to_pass=())
     assert score(written(*lines(HONEST)), validation=bare).passed
@@ -201,7 +201,7 @@ def test_every_test_counts_where_none_is_named() -> None:
     assert not score(written(*nothing), validation=bare, expectations=None).passed
 
 
-def test_a_session_that_speaks_against_itself() -> None:
+def test_session_that_reports_a_problem_fails() -> None:
     """With ``isolation: process`` the program must not run in the process of the tests."""
     found = score(written(*lines(HONEST, {"end": 1, "problem": "the tests ran src/x.py"}, end=None)))
     assert (found.passed, found.explanation) == (False, "the tests ran src/x.py")
@@ -223,7 +223,7 @@ def test_weakness() -> None:
     )
 
 
-def test_what_a_page_shows() -> None:
+def test_content_of_the_tests_page() -> None:
     """It has the task's tests with expected values, and the checks of the session."""
     found = judged(written(*lines(HONEST, records=[[1, 48], [2, ["list", 1, 2]]])))
     first, second = found.tests_json["tests"]
@@ -259,6 +259,6 @@ def test_phases() -> None:
 
 
 @given(st.lists(st.binary(max_size=60)), st.sampled_from([0, 1, 2, None]))
-def test_anything_may_stand_there(noise: list[bytes], code: int | None) -> None:
+def test_arbitrary_content_does_not_pass(noise: list[bytes], code: int | None) -> None:
     """I04, C10: the code under test can write to the file; arbitrary content does not raise, and is no pass."""
     assert not score(b"\n".join([*noise, written(*lines(HONEST, records=[[1, 1]]))]), code).passed

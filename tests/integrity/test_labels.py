@@ -97,7 +97,7 @@ def test_suspicions_are_labels_and_change_no_score(tasks: None, plugin: Any, age
     assert {r.integrity for r in run.records()} >= {Integrity.LEAK_SUSPECTED, Integrity.TAMPER_SUSPECTED}
 
 
-def test_what_is_public_is_no_leak(make_task: Any, plugin: Any, agentbench: Any, records: Any) -> None:
+def test_public_content_is_not_a_leak(make_task: Any, plugin: Any, agentbench: Any, records: Any) -> None:
     """Hidden tests may overlay public ones; reading those, or naming them in code, is not suspicious."""
     tests = "".join(f"assert clamp(value_{n}, low_{n}, high_{n}) == wanted[{n}], 'case {n}'\n" for n in range(8))
     public = f"# agentbench-canary: {CANARY}\n{tests}"
@@ -115,7 +115,7 @@ def test_what_is_public_is_no_leak(make_task: Any, plugin: Any, agentbench: Any,
     assert labels(record).keys() == {"weak_verdict"}
 
 
-def test_the_oracle_is_no_leak(tasks: None, agentbench: Any, records: Any, tmp_path: Path) -> None:
+def test_reference_solution_is_not_a_leak(tasks: None, agentbench: Any, records: Any, tmp_path: Path) -> None:
     """The scripted agent is given the solution, which contains a canary here."""
     for patch in tmp_path.glob("tasks/mini/*/solution.patch"):
         patch.write_text(patch.read_text().replace("+1 @@", f"+1 @@ agentbench-canary: {CANARY}"))
@@ -127,7 +127,7 @@ def test_the_oracle_is_no_leak(tasks: None, agentbench: Any, records: Any, tmp_p
 
 
 @given(st.lists(st.sampled_from([*(word.value for word in Integrity), "oom", "oracle", "", "CLEAN"])))
-def test_the_worst_word_wins(names: list[str]) -> None:
+def test_worst_integrity_value_wins(names: list[str]) -> None:
     """This holds in any order and with other labels present."""
     order = [word.value for word in Integrity]
     known = [order.index(name) for name in names if name in order]
@@ -135,7 +135,7 @@ def test_the_worst_word_wins(names: list[str]) -> None:
     assert worst([*names, "tamper_confirmed"]) is Integrity.TAMPER_CONFIRMED
 
 
-def test_a_record_of_before_there_were_such_words(tmp_path: Path) -> None:
+def test_record_without_integrity_is_clean(tmp_path: Path) -> None:
     """It is read as clean, also in rows; an unknown value is an error."""
     run = write_run(tmp_path / "run", {"a": True, "b": True}, record=_suspected)
     attempts = run.directory / "attempts.jsonl"
@@ -162,7 +162,7 @@ def _suspected(record: AttemptRecord) -> AttemptRecord:
     return attrs.evolve(record, labels=(label,), integrity=Integrity.LEAK_SUSPECTED)
 
 
-def test_an_attempt_that_cannot_be_looked_at_is_scored(
+def test_attempt_that_cannot_be_audited_is_scored(
     make_task: Any, agentbench: Any, records: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise an agent could avoid being scored by breaking the auditor."""

@@ -46,7 +46,7 @@ def broken(make_task: Any, agentbench: Any, tmp_path: Path) -> Callable[..., Rul
     return check
 
 
-def test_a_task_that_keeps_its_secrets(broken: Callable[..., Rules], agentbench: Any) -> None:
+def test_task_without_leaks(broken: Callable[..., Rules], agentbench: Any) -> None:
     """Public tests may share lines with hidden ones; checks that cannot run are reported once."""
     public = {"app.txt": "broken\n", "tests/test_clamp.py": HIDDEN.split("assert clamp(value_7")[0]}
     assert broken(files=public) == {}
@@ -54,7 +54,7 @@ def test_a_task_that_keeps_its_secrets(broken: Callable[..., Rules], agentbench:
     assert done.err.count("network isolation was not checked") == 1
 
 
-def test_what_lies_in_the_repository(broken: Callable[..., Rules]) -> None:
+def test_leaks_in_the_repository(broken: Callable[..., Rules]) -> None:
     """A whole hidden test, the solution, or only a canary is found."""
     assert broken(files={"app.txt": "broken\n", "old/clamp.txt": f"x\n{HIDDEN}y\n"}) == {
         "hidden_absent": "all of checks/test_clamp.py is in the repository: old/clamp.txt"
@@ -68,7 +68,7 @@ def test_what_lies_in_the_repository(broken: Callable[..., Rules]) -> None:
 
 
 @pytest.mark.parametrize("changed", [("", ""), ("# as it was\n", "# changed\n")], ids=["equal", "short lines differ"])
-def test_copies_of_public_files_are_no_secrets(broken: Callable[..., Rules], changed: tuple[str, str]) -> None:
+def test_copies_of_public_files_are_not_leaks(broken: Callable[..., Rules], changed: tuple[str, str]) -> None:
     """Hidden tests that overlay a public directory include its files, so a canary there is public, too."""
     before, after = changed
     public = {"app.txt": "broken\n", "checks/test_clamp.py": f"# agentbench-canary: {CANARY}\n{before}{HIDDEN}"}
@@ -105,7 +105,7 @@ def test_a_hidden_file_with_some_new_lines(broken: Callable[..., Rules]) -> None
     assert said["hidden_absent"].startswith("8 lines of checks/test_clamp.py are in /"), said
 
 
-def test_what_an_agent_is_told(broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaks_in_text_shown_to_agents(broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaks are found in the description, the output of the failing command, and environment variables."""
     said = {"hidden_absent": "8 lines of checks/test_clamp.py are in the instruction"}
     assert broken(description=f"Make this work:\n{HIDDEN}") == said
@@ -119,7 +119,7 @@ def test_what_an_agent_is_told(broken: Callable[..., Rules], monkeypatch: pytest
     assert broken(*passed) == {"hidden_absent": "8 lines of checks/test_clamp.py are in the environment of commands"}
 
 
-def test_a_leak_counts_every_time(make_task: Any, agentbench: Any) -> None:
+def test_leak_does_not_make_a_task_flaky(make_task: Any, agentbench: Any) -> None:
     """Leaks are checked once, and do not make the task flaky."""
     make_task(setup={"commands": [COMMIT_AND_BACK]})
     done = agentbench("validate-tasks", "--suite", "mini", "--json", "--times", "2")
@@ -168,7 +168,9 @@ def _sh(directory: Path, command: str) -> str:
         ("echo later > app.txt; git add -A", 1, 1),
     ],
 )
-def test_what_git_can_read(probe_of_workspace: Probe, tmp_path: Path, command: str, blobs: int, commits: int) -> None:
+def test_leaks_in_git_objects(
+    probe_of_workspace: Probe, tmp_path: Path, command: str, blobs: int, commits: int
+) -> None:
     """I01, I02: objects left behind by setup are found, with or without a ref; new object files are found as well."""
     before = probe_of_workspace.object_files()
     _sh(tmp_path / "work", command)
@@ -223,7 +225,7 @@ def probe(*answers: tuple[int, str]) -> Probe:
     return Probe(sandbox=_CannedSandbox(list(answers)), deadline=Deadline(9), everywhere=True)  # type: ignore[arg-type]
 
 
-def test_what_cannot_be_known_is_not_taken_for_good() -> None:
+def test_failed_probes_give_no_result() -> None:
     """Missing tools and truncated answers give no result."""
     for answer in ((42, ""), (42, "\1done\n"), (137, "blob abc\n"), (0, "commit x\n")):
         asking = probe(*[answer] * 6)
@@ -244,7 +246,7 @@ def test_an_answer_whose_middle_is_left_out() -> None:
     assert said.repositories_with(["a" * 40, "b" * 40]) == {"a" * 40: "/x.git"}
 
 
-def test_each_text_is_looked_for() -> None:
+def test_every_text_is_searched() -> None:
     """A text with long lines does not displace the others."""
     texts = [
         SecretText(where=where, lines=tuple(f"{where} {n:03} {filler * 900}" for n in range(400)))
@@ -256,7 +258,7 @@ def test_each_text_is_looked_for() -> None:
     assert sum(len(piece.encode()) for piece in wanted) <= 48 << 10
 
 
-def test_answers_are_read() -> None:
+def test_probe_output_is_parsed() -> None:
     """Answers are parsed line by line; files without a match are omitted."""
     assert probe((0, "commit c1\nblob b1\nblob b2\n\1done\n")).objects() == Objects(blobs=("b1", "b2"), commits=("c1",))
     files: Any = probe((0, "\1/a b\nx\ny\n\1/c\n\1/d\ny\n\1done\n")).texts(["x", "y"])
@@ -292,7 +294,7 @@ def test_in_a_container(broken: Callable[..., Rules]) -> None:
 
 
 @pytest.mark.docker
-def test_what_an_image_brings(broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaks_in_the_image(broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch) -> None:
     """Variables of the image and its files outside the workspace are searched."""
     value = json.dumps(HIDDEN.replace("\n", " "))
     made = f"FROM agentbench/py-runner:0.1.0\nUSER root\nRUN printf {CANARY} > /usr/lib/leak\nENV NOTES={value}"
@@ -311,7 +313,9 @@ def test_what_an_image_brings(broken: Callable[..., Rules], monkeypatch: pytest.
 
 @pytest.mark.docker
 @pytest.mark.parametrize("policy", ["none", "always"])
-def test_a_network_that_is_not_off(broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+def test_reachable_network_is_reported(
+    broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
     """A sandbox that does not block the network is reported, unless the task allows network access."""
     from agentbench_docker.environment import DockerEnvironment
 

@@ -69,7 +69,7 @@ def test_a_repair_through_an_outage(task: Path, agentbench: Any) -> None:
     assert server.billed_usd > 0
 
 
-def test_another_model_than_the_mechanic(task: Path, agentbench: Any) -> None:
+def test_other_models_are_refused(task: Path, agentbench: Any) -> None:
     """Any other model is refused, wherever it is configured."""
     Path("agentbench.toml").write_text("[model]\nname = 'gpt'\n")
     run = ("run-task", "--task", str(task), "--agent", "baseline", "--llm", "mechanic")

@@ -116,7 +116,7 @@ def test_its_metadata(distribution: Distribution) -> None:
         assert version_of(distribution) == __version__
 
 
-def test_all_is_every_plugin() -> None:
+def test_all_extra_requires_every_plugin() -> None:
     """``agentbench-core[all]`` requires all plugins of this checkout, and no example."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     plugins = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))

@@ -35,7 +35,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return environment(tmp_path_factory, "everything", "agentbench-core[all]", "agentbench-outline")
 
 
-def test_all_of_ours_came_from_the_built_files(
+def test_distributions_come_from_the_built_files(
     everything: Environment, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """None came from elsewhere, and all dependencies are installed in compatible versions."""
@@ -51,7 +51,7 @@ def test_all_of_ours_came_from_the_built_files(
     assert checked.returncode == 0, checked.stdout
 
 
-def test_every_plugin_is_well(everything: Environment, tmp_path: Path) -> None:
+def test_every_plugin_passes_the_check(everything: Environment, tmp_path: Path) -> None:
     """In the list, and according to ``plugins check``."""
     listed = json.loads(everything.run("agentbench", "plugins", "list", "--json", cwd=tmp_path).stdout)
     assert {row["distribution"] for row in listed} == {"agentbench-core", *CHOSEN}

@@ -53,7 +53,7 @@ def attacked(plugins: Plugins, attack: Attack, observer: RunObserver, sample: in
     return result
 
 
-def test_a_plugin_can_register_one(plugin: Any, make_task: Any, agentbench: Any) -> None:
+def test_plugin_can_register_an_attack(plugin: Any, make_task: Any, agentbench: Any) -> None:
     """It is loaded when it is used, and receives the tasks, the variant and the observer."""
     plugin("mine", PLUGIN)
     make_task()
@@ -69,7 +69,7 @@ def test_a_plugin_can_register_one(plugin: Any, make_task: Any, agentbench: Any)
     assert "  mine         agentbench-mine 1.0" in listed
 
 
-def test_one_that_cannot_be_loaded_is_named(plugin: Any) -> None:
+def test_attack_that_cannot_be_loaded_is_named(plugin: Any) -> None:
     plugin("mine", PLUGIN.replace(":attack", ":gone"))
     with pytest.raises(PluginError, match="attack 'mine' of agentbench-mine failed to load: AttributeError"):
         load_attacks(discover().registry)
@@ -78,7 +78,7 @@ def test_one_that_cannot_be_loaded_is_named(plugin: Any) -> None:
         load_attacks(discover().registry)
 
 
-def test_without_any_the_distribution_that_provides_one_is_named() -> None:
+def test_missing_attack_names_its_distribution() -> None:
     with pytest.raises(UnavailableError) as error:
         load_attacks(discover(["integrity"]).registry)
     assert str(error.value).splitlines() == [
@@ -118,9 +118,7 @@ def test_the_bundled_attack_on_a_task_that_everything_passes(make_task: Any, bun
         ({"setup": {"commands": ["exit 3"]}}, "scripted did not run: "),
     ],
 )
-def test_the_bundled_attack_where_nothing_can_be_known(
-    make_task: Any, bundled: Attack, settings: Any, problem: str
-) -> None:
+def test_bundled_attack_with_an_unknown_result(make_task: Any, bundled: Attack, settings: Any, problem: str) -> None:
     """Every problem is one sentence on one line."""
     make_task(**settings)
     result = attacked(discover(), bundled, Notes())

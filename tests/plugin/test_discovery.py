@@ -75,7 +75,7 @@ BROKEN = {
         GOOD.replace('summary="', 'summary=None and "'),
         "the summary of agent 'greeter' must be a string, not None",
     ),
-    "a command and not where it is": (
+    "a command instead of its location": (
         """
         from agentbench_core import hookimpl
         @hookimpl
@@ -83,7 +83,7 @@ BROKEN = {
         """,
         "the target of command 'hello' must be 'package.module:command', not <built-in function print>",
     ),
-    "an attack and not where it is": (
+    "an attack instead of its location": (
         """
         from agentbench_core import hookimpl
         @hookimpl
@@ -91,7 +91,7 @@ BROKEN = {
         """,
         "the target of attack 'mine' must be 'package.module:function', not <built-in function print>",
     ),
-    "a command below a group that is none": (
+    "a command below an unknown group": (
         """
         from agentbench_core import hookimpl
         @hookimpl
@@ -134,7 +134,7 @@ BROKEN = {
         "this core provides 1: upgrade agentbench-core, or install an older agentbench-bad",
     ),
     "version of the API from the past": (GOOD + "\n    AGENTBENCH_API = 0\n", "supports 1 and newer: upgrade"),
-    "version of the API that is none": (
+    "invalid version of the API": (
         GOOD + "\n    AGENTBENCH_API = '1'\n",
         "AGENTBENCH_API is '1', which is not an integer such as 1",
     ),
@@ -158,7 +158,7 @@ def status(name: str) -> Plugin:
     return found
 
 
-def test_built_ins_come_through_the_same_door() -> None:
+def test_built_ins_are_registered_like_plugins() -> None:
     """The core is registered as a plugin of its own distribution."""
     core = status("core")
     assert (core.source.distribution, core.status) == ("agentbench-core", "ok")
@@ -173,7 +173,7 @@ def test_a_good_plugin_registers(plugin: Callable[..., Path]) -> None:
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_broken_plugin_is_named_and_stops_nothing(plugin: Callable[..., Path], case: str) -> None:
+def test_broken_plugin_is_named_and_others_work(plugin: Callable[..., Path], case: str) -> None:
     """The core and other plugins still work."""
     source, problem = BROKEN[case]
     plugin("bad", source)
@@ -210,7 +210,7 @@ def test_two_providers_of_a_name_are_an_error_when_it_is_used(plugin: Callable[.
     assert "--no-plugin other" in caught.value.remedy
 
 
-def test_an_unknown_name_gets_help(plugin: Callable[..., Path]) -> None:
+def test_unknown_name_gets_a_suggestion(plugin: Callable[..., Path]) -> None:
     """The error has a suggestion, the available names and broken plugins."""
     plugin("bad", "import surely_not_there")
     with pytest.raises(UnknownNameError) as caught:
@@ -221,7 +221,7 @@ def test_an_unknown_name_gets_help(plugin: Callable[..., Path]) -> None:
     assert "Plugin 'bad' is not loaded: ModuleNotFoundError" in text
 
 
-def test_an_unknown_name_that_resembles_nothing_may_be_a_missing_plugins() -> None:
+def test_dissimilar_unknown_name_may_need_a_missing_plugin() -> None:
     """No distribution is guessed, since anyone could have registered the guessed name."""
     with pytest.raises(UnknownNameError) as caught:
         discover().registry.find("sandbox", "moonbase")
@@ -229,7 +229,7 @@ def test_an_unknown_name_that_resembles_nothing_may_be_a_missing_plugins() -> No
     assert "pip install" not in str(caught.value)
 
 
-def test_what_another_distribution_of_this_project_brings_is_said() -> None:
+def test_distribution_that_provides_a_name_is_suggested() -> None:
     """The same source is suggested, not an index, where a third party may own the name."""
     with pytest.raises(UnknownNameError) as caught:
         discover(disabled={"docker"}).registry.find("sandbox", "docker")
@@ -237,7 +237,7 @@ def test_what_another_distribution_of_this_project_brings_is_said() -> None:
     assert "pip install" not in str(caught.value)
 
 
-def test_a_component_must_be_able_to_do_its_work(plugin: Callable[..., Path]) -> None:
+def test_missing_method_is_detected_before_the_run(plugin: Callable[..., Path]) -> None:
     """A missing method is detected before the run starts, not in its first attempt."""
     plugin("good", GOOD.replace("def solve", "def sovle"))
     component = discover().registry.find("agent", "greeter")
@@ -263,9 +263,7 @@ def test_a_plugin_that_prints_is_silenced_and_named(
     assert (found.status, found.notes) == ("ok", ("it prints when loaded: 'Welcome!'",))
 
 
-def test_a_hook_that_will_go_still_works_and_says_what_to_do(
-    plugin: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deprecated_hook_works_with_a_note(plugin: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Deprecated hooks are marked with ``warn_on_impl``, which becomes a note of plugins that implement them."""
     going = hookspecs.hookspec(warn_on_impl=DeprecationWarning("use agentbench_register_doers instead"))
     monkeypatch.setattr(hookspecs, "agentbench_register_agents", going(lambda register: None))
@@ -275,7 +273,7 @@ def test_a_hook_that_will_go_still_works_and_says_what_to_do(
     assert "greeter" in discover().registry.names("agent")
 
 
-def test_loading_can_be_followed(plugin: Callable[..., Path]) -> None:
+def test_loading_is_traced(plugin: Callable[..., Path]) -> None:
     """Imports and hook calls are traced in order; hooks without implementations are not."""
     plugin("good", GOOD)
     plugin("bad", "import surely_not_there")
@@ -290,7 +288,7 @@ def test_loading_can_be_followed(plugin: Callable[..., Path]) -> None:
     assert "agentbench-bad:bad  broken: ModuleNotFoundError: No module named 'surely_not_there'" in lines
 
 
-def test_a_name_of_the_core_that_is_taken_is_the_other_plugins_to_give_up(plugin: Callable[..., Path]) -> None:
+def test_conflict_with_the_core_disables_the_other_plugin(plugin: Callable[..., Path]) -> None:
     """The remedy disables the other plugin, even if its distribution sorts first."""
     plugin("good", GOOD.replace('"greeter"', '"idle"'), distribution="aaa")
     with pytest.raises(PluginError) as caught:
@@ -308,7 +306,7 @@ def test_a_name_of_the_core_that_is_taken_is_the_other_plugins_to_give_up(plugin
         ("other = 1\n[agentbench", None),
     ],
 )
-def test_damaged_entry_points_of_strangers_stop_nothing(
+def test_damaged_entry_points_do_not_affect_other_plugins(
     plugin: Callable[..., Path], text: str, becomes: str | None
 ) -> None:
     """Even in unrelated groups, one bad line must not break every command."""
@@ -324,7 +322,7 @@ def test_damaged_entry_points_of_strangers_stop_nothing(
         assert "its entry point is not a module" in ours[0].problem
 
 
-def test_damaged_metadata_of_strangers_stops_nothing(plugin: Callable[..., Path]) -> None:
+def test_plugin_without_metadata_works(plugin: Callable[..., Path]) -> None:
     """An interrupted installation may leave a distribution without METADATA."""
     site = plugin("good", GOOD)
     (metadata,) = site.glob("*.dist-info/METADATA")

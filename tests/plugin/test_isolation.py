@@ -145,7 +145,7 @@ def test_a_factory_that_exits_is_an_error_of_its_plugin(
     assert "agent 'greeter' of agentbench-bad cannot be created: SystemExit: 0" in ran.err
 
 
-def test_a_plugin_that_prints_does_not_get_into_json(plugin: Any, agentbench_process: Any) -> None:
+def test_output_of_a_plugin_is_not_in_json(plugin: Any, agentbench_process: Any) -> None:
     """JSON output stays valid, and ``doctor`` and ``check`` name the plugin."""
     site = str(plugin("chatty", "print('Welcome to chatty!')\n" + AGENT.replace("\n    ", "\n")))
     rows = json.loads(agentbench_process("plugins", "list", "--json", PYTHONPATH=site).out)
@@ -155,7 +155,7 @@ def test_a_plugin_that_prints_does_not_get_into_json(plugin: Any, agentbench_pro
     assert (checked.code, "it prints when loaded: 'Welcome to chatty!'" in checked.out) == (1, True)
 
 
-def test_a_name_that_is_taken_is_an_error_when_it_is_used(
+def test_conflicting_name_is_an_error_when_it_is_used(
     plugin: Any, agentbench: Any, make_task: Callable[..., Path]
 ) -> None:
     """Other names work, ``list`` marks the conflict, and the error tells how to disable one plugin."""
@@ -185,7 +185,7 @@ def test_how_plugins_are_loaded_can_be_shown(agentbench: Any, monkeypatch: pytes
         assert "plugins: agentbench-local:local  agentbench_register_sandboxes added local in " in err
 
 
-def test_a_plugin_to_be_switched_off_that_is_none_is_said(agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_disabled_plugin_is_reported(agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a variable, which may be outdated, it is a warning; in a flag, an error."""
     monkeypatch.setenv("AGENTBENCH_DISABLE_PLUGINS", "coer")
     listed = agentbench("plugins", "list")

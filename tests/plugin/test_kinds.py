@@ -49,7 +49,7 @@ def test_the_setting(kind: Kind) -> None:
     assert (kind.setting == "one") == (kind.name in fields and isinstance(fields[kind.name].default, Choice))
 
 
-def test_new_plugins() -> None:
+def test_templates_belong_to_kinds() -> None:
     """Each directory of templates belongs to a kind and has a description."""
     templates = {path.name for path in TEMPLATES.iterdir()} - {"common"}
     assert templates == set(scaffold.PLUGIN_KINDS)
@@ -60,7 +60,7 @@ OURS = sorted(path.name for path in (ROOT.parent / "plugins").iterdir())
 
 
 @pytest.mark.parametrize("distribution", OURS)
-def test_what_is_missing_has_its_distribution_named(distribution: str) -> None:
+def test_missing_component_names_its_distribution(distribution: str) -> None:
     """A missing component is attributed to the distribution that registers it, and to no other."""
     for component in discover().registry.all():
         named = f"is part of {distribution};" in provided_by(component.kind, component.name)

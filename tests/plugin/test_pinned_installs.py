@@ -87,7 +87,7 @@ def test_pinned_packages(command: str) -> None:
         "",
     ],
 )
-def test_anything_else(command: str) -> None:
+def test_other_commands_are_not_pinned_installs(command: str) -> None:
     assert pinned_installs([command]) == 0
 
 

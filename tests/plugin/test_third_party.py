@@ -41,7 +41,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def test_they_show_in_the_list_with_their_state(site: Path, agentbench_process: Process) -> None:
+def test_list_shows_plugins_with_their_state(site: Path, agentbench_process: Process) -> None:
     """The good one has its version, the broken ones their reason."""
     done = agentbench_process("plugins", "list", "--json", PYTHONPATH=str(site))
     rows = {(row["name"], row["kind"]): row for row in json.loads(done.out)}
@@ -58,7 +58,7 @@ def test_they_show_in_the_list_with_their_state(site: Path, agentbench_process: 
     assert "No module named 'surely_not_there'" in rows["unimportable", "plugin"]["summary"]
 
 
-def test_the_good_one_runs_as_agent(
+def test_valid_plugin_runs_next_to_broken_ones(
     site: Path, agentbench_process: Process, make_task: Callable[..., Path], records: Callable[..., Any]
 ) -> None:
     """It works alongside the broken ones, which are named in warnings."""
@@ -82,7 +82,7 @@ def test_its_options_are_shown_and_checked(site: Path, agentbench_process: Proce
     assert "options of agent 'fixer': wrod: unknown field (did you mean 'word'?)" in refused.err
 
 
-def test_one_can_be_switched_off(site: Path, agentbench_process: Process) -> None:
+def test_plugin_can_be_disabled(site: Path, agentbench_process: Process) -> None:
     """A flag or a variable disables it, and the list shows that."""
     for arguments, variables in (
         (("--no-plugin", "fixer", "plugins", "list"), {}),

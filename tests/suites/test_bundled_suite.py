@@ -84,7 +84,7 @@ def test_a_suite_with_both_controls_and_a_spy(bundled: Any, suite: str, sandbox:
 
 
 @pytest.mark.long
-def test_the_suite_that_is_held_out(bundled: Any) -> None:
+def test_heldout_suite(bundled: Any) -> None:
     """As above, for the held-out suite."""
     bundled("custom-heldout", "local")
 
@@ -92,7 +92,7 @@ def test_the_suite_that_is_held_out(bundled: Any) -> None:
 @pytest.mark.long
 @pytest.mark.index
 @pytest.mark.parametrize("sandbox", THERE)
-def test_the_suite_with_a_set_up(bundled: Any, sandbox: str) -> None:
+def test_suite_with_a_setup(bundled: Any, sandbox: str) -> None:
     """As above, for the suite with setup commands, which have network access while agents do not."""
     bundled("custom-setup", sandbox)
 
@@ -131,7 +131,7 @@ def bundled(agentbench: Any, records: Any, plugin: Any) -> Callable[[str, str], 
     return run
 
 
-def test_a_suite_is_fair(agentbench: Any) -> None:
+def test_suite_is_valid(agentbench: Any) -> None:
     """A short version of ``make validate``, which checks all tasks three times each."""
     chosen = [part for glob in SAMPLE["custom-dev"] for part in ("--task", glob)]
     flags = ("--tasks", str(ROOT / "tasks"), *chosen, "--times", "1", "--strict")
@@ -139,7 +139,7 @@ def test_a_suite_is_fair(agentbench: Any) -> None:
     assert done.code == 0, done.out
 
 
-def test_the_tasks_leave_no_trace(agentbench: Any) -> None:
+def test_run_writes_no_files_to_the_suite(agentbench: Any) -> None:
     """A run writes no files to the suite."""
 
     def found() -> list[Path]:  # except expectations, which other tests may write meanwhile

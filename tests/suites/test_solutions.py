@@ -62,7 +62,7 @@ def test_other_solutions_pass(suite: str, agentbench: Any, plugin: Any, records:
     assert [(name, record["labels"]) for name, record in results.items() if record["labels"]] == []
 
 
-def test_every_task_has_one() -> None:
+def test_every_task_has_an_independent_solution() -> None:
     """Every bundled task has a solution, and there are no others."""
     tasks = {task.parent.name for task in (ROOT / "tasks").glob("*/*/task.yaml")}
     assert {path.stem for path in SOLUTIONS.glob("*.patch")} == tasks

@@ -31,7 +31,7 @@ LISTED = "validation:\n  passing_command: p\n  fail_to_pass: # c\n  # d\n  - t::
 
 
 @pytest.mark.parametrize("text", [LAST_FIELD, COMMENTS, BLOCK, FOLDED, SEVERAL_LINES, EMPTY, INDENTED, FLOW, LISTED])
-def test_only_the_lists_are_new(text: str) -> None:
+def test_only_the_lists_change(text: str) -> None:
     """Both lists read back as written, and all other lines are unchanged."""
     new = with_lists(text, LISTS, "task.yaml")
     expected = yaml.safe_load(text)

@@ -35,7 +35,7 @@ def measured(task: str = "one") -> Any:
     return yaml.safe_load(FLAKES.read_text())["tasks"][task]["measured"]["local"]
 
 
-def test_from_a_flake_to_a_quarantine_and_back(suite: Path, agentbench: Any) -> None:
+def test_flaky_task_is_quarantined_and_released(suite: Path, agentbench: Any) -> None:
     """Checks accumulate; a run still attempts a quarantined task, and marks it in every output."""
     done = agentbench("validate-tasks", *SUITE, "--times", "4")
     assert done.code == 1
@@ -80,7 +80,7 @@ def test_from_a_flake_to_a_quarantine_and_back(suite: Path, agentbench: Any) -> 
     assert [bool(one["quarantined"]) for one in found] == [True, False]
 
 
-def test_a_changed_task_is_not_quarantined_by_what_it_was(suite: Path, agentbench: Any, make_task: Any) -> None:
+def test_changed_task_is_no_longer_quarantined(suite: Path, agentbench: Any, make_task: Any) -> None:
     """Outdated and expired entries are ignored, with one warning."""
     agentbench("validate-tasks", *SUITE, "--times", "4", "--flakes")
     assert measured()["quarantined"]
@@ -123,7 +123,7 @@ def test_a_run_stays_as_it_was_planned(suite: Path, agentbench: Any) -> None:
     assert len(attempts.read_bytes().splitlines()) == len(lines) == 2
 
 
-def test_a_set_up_that_fails_is_the_environments(make_task: Any, agentbench: Any) -> None:
+def test_failed_setup_counts_against_the_environment(make_task: Any, agentbench: Any) -> None:
     """A setup failure counts once, against the environment; a task that never passed is not recorded."""
     make_task(setup={"commands": ["exit 3"]})
     done = agentbench("validate-tasks", *SUITE, "--times", "3", "--flakes")
@@ -140,7 +140,7 @@ def test_a_set_up_that_fails_is_the_environments(make_task: Any, agentbench: Any
     assert not FLAKES.exists()
 
 
-def test_what_is_wrong_is_said_before_anything_runs(suite: Path, agentbench: Any) -> None:
+def test_invalid_flakes_file_is_reported_before_anything_runs(suite: Path, agentbench: Any) -> None:
     FLAKES.write_text("tasks: {one: {quarantined: true}}\n")
     for arguments in (
         ("run", *SUITE, "--agent", "scripted"),

@@ -81,7 +81,9 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(history: History, mine: Ca
     assert "2 of 2 candidates" in mine("--dry-run", "--suite", "other").out
 
 
-def test_submodules_are_left_out(history: History, mine: Callable[..., Ended], agentbench: Callable[..., Ended]) -> None:
+def test_submodules_are_left_out(
+    history: History, mine: Callable[..., Ended], agentbench: Callable[..., Ended]
+) -> None:
     """The submodule's repository is never read; the task is valid without its files, or it is none."""
     (history.path / "vendor/data").mkdir(parents=True)
     history.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},vendor/data")
@@ -159,7 +161,7 @@ def test_dates_and_paths_select_commits(history: History, mine: Callable[..., En
     assert wrong.err == "error: 'yesterday' is not a date: pass one such as 2024-05-01 or 2024-05-01T12:00:00Z\n"
 
 
-def test_issues_and_settings_give_rejected_commits_another_chance(
+def test_issues_and_settings_retry_rejected_commits(
     history: History, mine: Callable[..., Ended], mined: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Tasks are never tried again, and commits that the tests reject are not affected by new texts."""
@@ -349,7 +351,7 @@ def test_a_full_disk_loses_nothing(history: History, mined: Callable[..., Any], 
     assert ".mining" not in done.stdout
 
 
-def test_names_cannot_break_anything(
+def test_unusual_names_and_messages_are_handled(
     history: History, mine: Callable[..., Ended], run_agentbench: RunAgentbench
 ) -> None:
     """Files, branches and messages with special characters, and names that are taken."""

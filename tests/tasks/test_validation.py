@@ -53,7 +53,7 @@ def every_other_time(counter: Path) -> str:
     return f"n=$(cat {counter} || echo 0); echo $((n + 1)) > {counter}; test $((n % 2)) -eq 1"
 
 
-def test_a_fair_task_is_valid(make_task: Any, agentbench: Any) -> None:
+def test_correct_task_is_valid(make_task: Any, agentbench: Any) -> None:
     """Repeated validation writes nothing."""
     directory = make_task()
     before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
@@ -136,7 +136,7 @@ def test_what_a_failing_check_printed_is_shown(make_task: Any, agentbench: Any, 
     assert "0 of 1 tasks are valid" in done.out
 
 
-def test_a_reason_holds_no_secret(make_task: Any, agentbench: Any) -> None:
+def test_reason_contains_no_secret(make_task: Any, agentbench: Any) -> None:
     """H32: the reason quotes the output of the failed setup."""
     token = "ghp_Zt8vQ2mLk4Xw7Rb1Nc5Hy9Jd3Gf6Ps0TuAeI"
     make_task(setup={"commands": [f"echo {token}; exit 3"], "capture": []})
@@ -173,7 +173,7 @@ def test_an_oracle_that_touches_protected_files(make_task: Any, validate: Any) -
         ([("run", "echo fixed > app.txt; ln -s x link")], {}, "oracle_may_edit", r"\(dropped_link\): link"),
     ],
 )
-def test_an_oracle_of_tool_calls(
+def test_reference_solution_as_tool_calls(
     make_task: Any, validate: Any, script: list[tuple[str, str]], sections: dict[str, Any], rule: str, words: str
 ) -> None:
     """A script uses the same tools and limits as an agent."""
@@ -274,7 +274,7 @@ def test_a_flaky_oracle(make_task: Any, agentbench: Any, tmp_path: Path) -> None
     assert re.search(r"one +flaky +4 +[\d.]+ +2 of 4 times: the reference solution does not pass", done.out)
 
 
-def test_never_and_sometimes_is_invalid(make_task: Any, validate: Any, tmp_path: Path) -> None:
+def test_task_with_permanent_and_flaky_failures_is_invalid(make_task: Any, validate: Any, tmp_path: Path) -> None:
     """Rules that never hold are listed first, and decide the verdict."""
     flaky = every_other_time(tmp_path / "counter")
     make_task(validation={"failing_command": flaky, "passing_command": "false"})
@@ -283,7 +283,7 @@ def test_never_and_sometimes_is_invalid(make_task: Any, validate: Any, tmp_path:
     assert [(p["rule"], p["times"]) for p in finding["problems"]] == [("oracle_passes", 2), ("baseline_fails", 1)]
 
 
-def test_what_fails_every_time_is_not_flaky(make_task: Any, validate: Any, tmp_path: Path) -> None:
+def test_task_that_fails_every_time_is_not_flaky(make_task: Any, validate: Any, tmp_path: Path) -> None:
     """It is invalid even if a different rule fails each time."""
     failing = f"! {{ {every_other_time(tmp_path / 'a')}; }}"
     passing = f"grep -q fixed app.txt && ! {{ {every_other_time(tmp_path / 'b')}; }}"
@@ -294,7 +294,7 @@ def test_what_fails_every_time_is_not_flaky(make_task: Any, validate: Any, tmp_p
     assert finding["flakes"]["failed_every_time"]
 
 
-def test_the_hidden_tests_count(make_task: Any, validate: Any) -> None:
+def test_hidden_tests_are_used_in_validation(make_task: Any, validate: Any) -> None:
     """Baseline and oracle are checked with the hidden tests; without them the baseline may pass."""
     command = "test ! -e checks/must || grep -q -f checks/must app.txt"
     make_task(hidden={"must": "fixed"}, validation={"failing_command": command, "passing_command": command})
@@ -372,7 +372,7 @@ BAD_SCORER = """
 
 
 @pytest.mark.parametrize(("scorer", "words"), [("raises", "ValueError: a bug"), ("breaks", "the engine went away")])
-def test_a_check_that_breaks_is_no_verdict_on_the_others(
+def test_failing_check_does_not_affect_other_tasks(
     make_task: Any, agentbench: Any, plugin: Any, scorer: str, words: str
 ) -> None:
     """Each task reports the error, after its earlier problems."""
@@ -537,7 +537,7 @@ def test_write_names_tests_that_the_solution_does_not_pass(pytest_task: Path, ag
 
 
 @pytest.mark.long
-def test_write_counts_tests_that_do_not_always_end_the_same(pytest_task: Path, agentbench: Any, tmp_path: Path) -> None:
+def test_write_excludes_tests_with_inconsistent_results(pytest_task: Path, agentbench: Any, tmp_path: Path) -> None:
     """Tests that sometimes pass with the solution are excluded; a single check cannot detect them."""
     test = "import subprocess\n\n\ndef test_odd() -> None:\n    assert subprocess.run({!r}, shell=True).returncode\n"
     (pytest_task.parent / "checks/test_odd.py").write_text(test.format(every_other_time(tmp_path / "counter")))
@@ -551,7 +551,7 @@ def test_write_counts_tests_that_do_not_always_end_the_same(pytest_task: Path, a
     assert "excluded 1 with inconsistent results" in done.out, done.out
 
 
-def test_write_leaves_alone_what_is_not_valid(pytest_task: Path, agentbench: Any) -> None:
+def test_write_does_not_change_invalid_tasks(pytest_task: Path, agentbench: Any) -> None:
     """The file of an invalid task is unchanged."""
     (pytest_task.parent / "solution.patch").write_text("--- a\n")
     before = pytest_task.read_bytes()
@@ -560,7 +560,7 @@ def test_write_leaves_alone_what_is_not_valid(pytest_task: Path, agentbench: Any
     assert "clamp: nothing written: the task is invalid" in done.out
 
 
-def test_write_leaves_alone_what_names_no_tests(make_task: Any, agentbench: Any) -> None:
+def test_write_does_not_change_tasks_without_test_ids(make_task: Any, agentbench: Any) -> None:
     """Commands other than pytest have no test ids; with ``--json`` the message goes to stderr."""
     directory = make_task()
     before = (directory / "task.yaml").read_bytes()
@@ -570,7 +570,7 @@ def test_write_leaves_alone_what_names_no_tests(make_task: Any, agentbench: Any)
     assert json.loads(done.out)[0]["verdict"] == "valid"
 
 
-def test_write_needs_lines(pytest_task: Path, agentbench: Any) -> None:
+def test_write_refuses_flow_mappings(pytest_task: Path, agentbench: Any) -> None:
     """A flow mapping in braces cannot be extended."""
     rewrite(pytest_task, flow=True)
     before = pytest_task.read_bytes()
@@ -582,7 +582,7 @@ def test_write_needs_lines(pytest_task: Path, agentbench: Any) -> None:
 # --- the command -------------------------------------------------------------------------------------------------
 
 
-def test_bad_input_and_a_sandbox_that_is_not_there(make_task: Any, agentbench: Any, plugin: Any) -> None:
+def test_bad_input_and_an_unavailable_sandbox(make_task: Any, agentbench: Any, plugin: Any) -> None:
     """The exit codes are 2 and 3, before anything runs."""
     make_task()
     for arguments, words in (
@@ -619,14 +619,14 @@ AWAY = """
 """
 
 
-def test_no_agent_is_named(make_task: Any, agentbench: Any) -> None:
+def test_validation_needs_no_agent(make_task: Any, agentbench: Any) -> None:
     """Neither the task's agent nor the project's has to be installed."""
     make_task(agent={"entrypoint": "not-installed"})
     Path("agentbench.toml").write_text('agent = "not-here-either"\n[run]\nsuite = "mini"\n')
     assert agentbench("validate-tasks").code == 0
 
 
-def test_reasons_are_told_as_they_are_found(make_task: Any, agentbench: Any) -> None:
+def test_reasons_are_printed_as_they_are_found(make_task: Any, agentbench: Any) -> None:
     """Progress lines show each reason, and the end of the output the first time."""
     command = "test -f fixed.txt && exit 0; echo why it failed; exit 7"
     make_task("a", validation={"failing_command": "true", "passing_command": command})

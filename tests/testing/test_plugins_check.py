@@ -91,7 +91,7 @@ def variant(settings: str) -> str:
 
 
 WRONG = {
-    "says no version": (
+    "no version": (
         GOOD.replace("AGENTBENCH_API = 1", ""),
         "warning",
         "does not declare the version of the plugin API",
@@ -99,7 +99,7 @@ WRONG = {
     "is broken": ("import surely_not_there", "error", "No module named 'surely_not_there'"),
     "registers nothing": ("AGENTBENCH_API = 1", "error", "it registers nothing"),
     "prints": (f"print('Welcome!')\n{GOOD}", "error", "it prints when loaded: 'Welcome!'"),
-    "imports what is heavy": (f"import yaml\n{GOOD}", "error", "loading it imports yaml, for every command"),
+    "heavy import": (f"import yaml\n{GOOD}", "error", "loading it imports yaml, for every command"),
     "starts threads": (
         f"import threading, time\nthreading.Thread(target=time.sleep, args=(5,), daemon=True).start()\n{GOOD}",
         "error",
@@ -167,7 +167,7 @@ WRONG = {
         "error",
         "the 'hi' command has no help",
     ),
-    "a command that is none": (
+    "an object that is not a command": (
         COMMAND.replace("NAME,", "'hi',").replace("TARGET", "pathlib"),
         "error",
         "is not a click command",
@@ -192,7 +192,7 @@ WRONG = {
         "error",
         "the 'mine' attack cannot be called: got an unexpected keyword argument 'seed'",
     ),
-    "an attack that is none": (
+    "an object that is not an attack": (
         ATTACK.replace(":attack", ":AGENTBENCH_API"),
         "error",
         "the 'mine' attack cannot be called: it is 1",
@@ -207,12 +207,12 @@ WRONG = {
         "error",
         "tool 'mine' of agentbench-mine has the name 'other' in its spec: the names must match",
     ),
-    "a tool that raises when it is asked": (
+    "a tool whose spec raises": (
         TOOL.replace("SPEC", "1 / 0"),
         "error",
         "tool 'mine' of agentbench-mine cannot be created: ZeroDivisionError",
     ),
-    "a variant of nobody": (
+    "a variant of an unknown agent": (
         variant("{'agent': 'surely-not-there'}"),
         "error",
         "the 'mine' variant is invalid: no agent 'surely-not-there'",
@@ -253,7 +253,7 @@ def test_a_good_attack_has_no_findings(plugin: Any, agentbench: Any) -> None:
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_found(case: str, plugin: Any, agentbench: Any) -> None:
+def test_each_problem_is_found(case: str, plugin: Any, agentbench: Any) -> None:
     """There is one finding of the expected level; only errors make the exit code 1."""
     source, level, text = WRONG[case]
     site = plugin("mine", source)
@@ -266,7 +266,7 @@ def test_what_is_wrong_is_found(case: str, plugin: Any, agentbench: Any) -> None
     assert done.code == (1 if level == "error" else 0)
 
 
-def test_what_is_made_is_closed(plugin: Any, agentbench: Any, tmp_path: Any) -> None:
+def test_created_components_are_closed(plugin: Any, agentbench: Any, tmp_path: Any) -> None:
     """Components are closed as in a run."""
     source = GOOD.replace("solve(self, context)", "prepare(self)").replace("agents", "sandboxes")
     closes = f"class Greeter:\n    def close(self):\n        open({str(tmp_path / 'closed')!r}, 'x').close()\n"
@@ -276,7 +276,7 @@ def test_what_is_made_is_closed(plugin: Any, agentbench: Any, tmp_path: Any) -> 
     assert (tmp_path / "closed").exists()
 
 
-def test_what_goes_on_after_loading_is_not_waited_for(plugin: Any, agentbench: Any) -> None:
+def test_threads_and_children_left_by_loading_are_ended(plugin: Any, agentbench: Any) -> None:
     """A thread and a child process that holds stdout open are ended."""
     begins = """
 import subprocess, sys, threading, time
@@ -291,7 +291,7 @@ if sys.argv[0].endswith("import_probe.py"):
     assert "sleep 600.0625" not in running
 
 
-def test_what_prints_past_python_is_found(plugin: Any, agentbench: Any) -> None:
+def test_output_that_bypasses_sys_stdout_is_found(plugin: Any, agentbench: Any) -> None:
     """Output that bypasses ``sys.stdout`` is found, as from a child process."""
     plugin("mine", f"import os\nos.write(1, b'Welcome!')\n{GOOD}")
     done = agentbench("plugins", "check", "mine")
@@ -306,7 +306,7 @@ def test_what_prints_past_python_is_found(plugin: Any, agentbench: Any) -> None:
         ("Requires-Dist: agentbench-core>=0.1; extra == 'test'\n", "does not require agentbench-core"),
     ],
 )
-def test_what_its_metadata_lack_is_found(requires: str, text: str, plugin: Any, agentbench: Any) -> None:
+def test_missing_requirement_on_the_core_is_found(requires: str, text: str, plugin: Any, agentbench: Any) -> None:
     """Without this requirement pip may install a plugin that cannot work."""
     site = plugin("mine", GOOD)
     (metadata,) = site.glob("*.dist-info/METADATA")
@@ -316,14 +316,14 @@ def test_what_its_metadata_lack_is_found(requires: str, text: str, plugin: Any, 
     assert text in done.out
 
 
-def test_everything_that_comes_with_agentbench_is_well(agentbench: Any) -> None:
+def test_bundled_plugins_have_no_findings(agentbench: Any) -> None:
     """Bundled plugins pass without warnings."""
     done = agentbench("plugins", "check")
     assert done.code == 0, done.out
     assert done.out.splitlines()[-1].endswith(": 0 errors, 0 warnings")
 
 
-def test_a_name_that_nothing_has_gets_help(agentbench: Any) -> None:
+def test_unknown_name_gets_a_suggestion(agentbench: Any) -> None:
     """The message suggests the nearest name, and how to install a plugin."""
     done = agentbench("plugins", "check", "scriptde")
     assert done.code == 2

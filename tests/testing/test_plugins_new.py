@@ -27,7 +27,7 @@ BIN = Path(sys.executable).parent
 Command = Callable[..., Any]
 
 SLOW_SANDBOX_CHECKS = (
-    "set_up or equal_specs or another_environment or sweep or deadline or host_stay or once_exit_codes or background"
+    "setup or equal_specs or another_environment or sweep or deadline or host_stay or once_exit_codes or background"
     " or closing_while or load_is or floods"
 )
 """Slow checks of sandboxes: the generated plugin wraps the sandbox `local`, whose own tests include them."""
@@ -84,7 +84,7 @@ def new(agentbench: Command) -> Command:
 # --- generated files ---------------------------------------------------------------------------------------------
 
 
-def test_they_show_in_the_list(made: Made) -> None:
+def test_new_plugins_are_listed(made: Made) -> None:
     """Each has its kind, distribution and summary."""
     rows = json.loads(made.run(str(BIN / "agentbench"), "plugins", "list", "--json"))
     found = {row["name"]: row for row in rows if row["name"].startswith("my-")}
@@ -96,7 +96,7 @@ def test_they_show_in_the_list(made: Made) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_to_be_said_against_them(installed: Made, agentbench: Command, kind: str) -> None:
+def test_new_plugins_have_no_findings(installed: Made, agentbench: Command, kind: str) -> None:
     """``plugins check`` reports nothing except possibly a slow import, which depends on the machine."""
     done = agentbench("plugins", "check", f"my-{kind}")
     assert (done.code, done.err) == (0, "")
@@ -104,7 +104,7 @@ def test_nothing_is_to_be_said_against_them(installed: Made, agentbench: Command
     assert [line for line in done.out.splitlines() if "advice" in line and "loading it takes" not in line] == []
 
 
-def test_their_own_tests_pass(made: Made) -> None:
+def test_tests_of_new_plugins_pass(made: Made) -> None:
     """The conformance class of each kind and the generated tests pass, with warnings as errors."""
     pytest_ = [str(BIN / "pytest"), "-q", "-W", "error", "-p", "no:cacheprovider", "--import-mode=importlib"]
     said = made.run(*pytest_, "-rA", "-k", f"not (my_sandbox and ({SLOW_SANDBOX_CHECKS}))", *made.directories())
@@ -112,7 +112,7 @@ def test_their_own_tests_pass(made: Made) -> None:
         assert re.search(rf"^PASSED \S*tests/test_my_{kind}\.py::TestConformance::", said, re.MULTILINE), kind
 
 
-def test_they_are_typed(made: Made) -> None:
+def test_new_plugins_pass_mypy(made: Made) -> None:
     """Code and tests pass mypy --strict; one call checks all and reuses its cache of the core."""
     settings = made.place / "mypy.ini"
     settings.write_text("[mypy]\nstrict = true\n")
@@ -122,7 +122,7 @@ def test_they_are_typed(made: Made) -> None:
 
 
 @pytest.mark.parametrize("filler", ["x", "y" * 64], ids=["short names", "long names"])
-def test_they_are_well_formed(tmp_path: Path, filler: str) -> None:
+def test_new_plugins_pass_ruff(tmp_path: Path, filler: str) -> None:
     """The code passes ruff with the generated settings, for short and long names."""
     for kind in KINDS:
         write_plugin(tmp_path, f"{kind}-{filler}"[:64], kind)
@@ -133,7 +133,7 @@ def test_they_are_well_formed(tmp_path: Path, filler: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_files(made: Made, kind: str) -> None:
+def test_generated_files_are_complete(made: Made, kind: str) -> None:
     """All files of a distribution are there, without unfilled placeholders."""
     directory = made.place / f"agentbench-my-{kind}"
     paths = [path for path in directory.rglob("*") if path.is_file() and path.suffix != ".pyc"]
@@ -152,7 +152,7 @@ def test_the_files(made: Made, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_they_run_as_their_readme_says(
+def test_readme_command_of_new_plugins_works(
     installed: Made, agentbench: Command, make_task: MakeTask, records: Any, kind: str
 ) -> None:
     """The README's command works on a small task."""
@@ -184,7 +184,7 @@ def test_they_run_as_their_readme_says(
 # --- the command -------------------------------------------------------------------------------------------------
 
 
-def test_it_says_what_to_do_next(new: Command, monkeypatch: pytest.MonkeyPatch, make_task: MakeTask) -> None:
+def test_next_steps_are_printed(new: Command, monkeypatch: pytest.MonkeyPatch, make_task: MakeTask) -> None:
     """Commands are relative to the current directory and use an existing task. The agents page runs them."""
     monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
     done = new("my-fixer", "--kind", "agent")
@@ -207,7 +207,7 @@ def test_it_says_what_to_do_next(new: Command, monkeypatch: pytest.MonkeyPatch, 
     assert lines[3:] == [f"agentbench run-task --task tasks/custom-dev/two --agent scripted --set {tools}"]
 
 
-def test_programs_that_no_shell_finds_are_named_whole(new: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_not_on_path_are_printed_with_their_full_path(new: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an activated environment, ``pip`` could be a different one."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     done = new("my-fixer", "--kind", "agent")
@@ -233,7 +233,7 @@ def test_programs_that_no_shell_finds_are_named_whole(new: Command, monkeypatch:
         ("taken", "agentbench-taken already exists", "another directory: --into DIR"),
     ],
 )
-def test_names_that_will_not_do(new: Command, name: str, why: str, remedy: str) -> None:
+def test_invalid_names_are_refused(new: Command, name: str, why: str, remedy: str) -> None:
     """The message suggests an alternative; nothing is written."""
     Path("agentbench-taken").mkdir()
     done = new("--kind", "agent", "--", name)
@@ -243,7 +243,7 @@ def test_names_that_will_not_do(new: Command, name: str, why: str, remedy: str) 
     assert [str(path) for path in Path().rglob("*") if path.name not in ("agentbench-taken", "cache")] == []
 
 
-def test_a_name_that_is_only_spelt_in_another_way_is_taken(installed: Made, tmp_path: Path) -> None:
+def test_equivalent_name_counts_as_taken(installed: Made, tmp_path: Path) -> None:
     """pip treats ``agentbench_my__agent`` and ``agentbench-my-agent`` as equal."""
     for name in ("my_agent", "my--agent", "agentbench_my_agent"):
         with pytest.raises(InputError, match="agentbench-my-agent is already installed"):
@@ -261,7 +261,7 @@ def test_an_unknown_kind(new: Command) -> None:
     ("into", "why"),
     [("nowhere", "directory not found"), ("file", "directory not found: file"), ("/proc", "cannot write")],
 )
-def test_a_place_that_will_not_do(new: Command, into: str, why: str) -> None:
+def test_invalid_directories_are_refused(new: Command, into: str, why: str) -> None:
     """The message has a remedy; the exit code is that of bad input."""
     Path("file").touch()
     done = new("mine", "--kind", "scorer", "--into", into)

@@ -19,7 +19,7 @@ RECORDING = """
 """
 
 
-def test_in_a_run(plugin: Any, make_task: MakeTask, agentbench: Any) -> None:
+def test_recording_reporter_in_a_run(plugin: Any, make_task: MakeTask, agentbench: Any) -> None:
     """A reporter that writes no files is valid."""
     plugin("recording", RECORDING)
     make_task()

@@ -13,7 +13,7 @@ from agentbench_core.values.failures import UNSCORED, FailureReason, Happened, O
 
 
 @pytest.mark.parametrize("outcome", UNSCORED)
-def test_ends_from_outside_are_missing_never_failed(outcome: Outcome) -> None:
+def test_unscored_outcomes_take_precedence(outcome: Outcome) -> None:
     """An unscored outcome takes precedence over test results and changes."""
     for changed, passed in itertools.product((False, True), (None, False, True)):
         judged = verdict(Happened(outcome=outcome, changed=changed, tests_passed=passed))
@@ -21,7 +21,7 @@ def test_ends_from_outside_are_missing_never_failed(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome not in UNSCORED])
-def test_how_an_attempt_ended_is_not_whether_it_passed(outcome: Outcome) -> None:
+def test_passing_tests_pass_with_any_outcome(outcome: Outcome) -> None:
     """Passing tests make a pass however the attempt ended, unless it was tampered with."""
     assert verdict(Happened(outcome=outcome, changed=True, tests_passed=True)).passed
     tampered = verdict(Happened(outcome=outcome, changed=True, tests_passed=True, tampered=True))
@@ -73,7 +73,7 @@ ROWS: list[tuple[int, Callable[[Happened], bool], FailureReason | None]] = [
 """Rows of the table in ``docs/failures.md``: number, condition, reason."""
 
 
-def test_the_map_is_the_table_of_the_docs() -> None:
+def test_rows_match_the_documented_table() -> None:
     """For every combination the first matching row decides, and docs/failures.md lists the same rows."""
     both = (False, True)
     for outcome, changed, passed, timed_out, tampered in itertools.product(Outcome, both, (None, *both), both, both):

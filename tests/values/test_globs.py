@@ -82,20 +82,20 @@ _PATHS = st.lists(st.text("ab", min_size=1, max_size=3), min_size=1, max_size=4)
 
 
 @given(_GLOBS, st.booleans(), _PATHS)
-def test_the_same_as_a_library_that_can_be_kept_busy(glob: str, anchored: bool, path: str) -> None:
+def test_results_equal_those_of_pathspec(glob: str, anchored: bool, path: str) -> None:
     """Results equal those of pathspec on harmless globs."""
     glob = f"/{glob}" if anchored else glob
     assert path_matcher([glob])(path) == pathspec.GitIgnoreSpec.from_lines([glob]).match_file(path)
 
 
 @pytest.mark.parametrize("glob", ["!", "/", "", "[a", "a\\", "x" * 1001])
-def test_a_glob_that_cannot_be_read_is_named(glob: str) -> None:
+def test_invalid_globs_are_refused(glob: str) -> None:
     """Invalid globs raise ``InputError``."""
     with pytest.raises(InputError, match="is not a valid glob"):
         path_matcher([glob])
 
 
-def test_a_hostile_glob_takes_no_time() -> None:
+def test_hostile_globs_are_matched_quickly() -> None:
     """An agent controls both the glob and the name; a regular expression could backtrack for hours."""
     code = (
         "from agentbench_core import path_matcher\n"

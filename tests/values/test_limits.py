@@ -42,7 +42,7 @@ def test_a_deadline_within_another_ends_with_the_earlier() -> None:
         inner.check()
 
 
-def test_time_given_back_does_not_count() -> None:
+def test_extending_a_deadline_extends_its_parent() -> None:
     """Time spent waiting for a provider's rate limit is not charged to the agent."""
     clock = Clock()
     deadline = Deadline(10, clock=clock)
@@ -52,7 +52,7 @@ def test_time_given_back_does_not_count() -> None:
     assert (inner.remaining(), deadline.remaining()) == (6, 6)
 
 
-def test_steps_are_counted_and_end() -> None:
+def test_steps_are_counted_up_to_the_limit() -> None:
     """A step beyond the limit raises and is not counted."""
     budget = Budget(max_steps=2)
     assert [budget.spend_step(), budget.spend_step()] == [1, 2]
@@ -61,7 +61,7 @@ def test_steps_are_counted_and_end() -> None:
     assert (budget.steps, budget.steps_left) == (2, 0)
 
 
-def test_what_a_call_may_take_is_held_back() -> None:
+def test_calls_reserve_their_worst_case() -> None:
     """A call that might exceed the budget is refused, and so is every later call, however small."""
     budget = Budget(max_tokens=100, max_cost_usd=1.0)
     first = Reservation(tokens=60, cost_usd=0.5)
@@ -78,7 +78,7 @@ def test_what_a_call_may_take_is_held_back() -> None:
         budget.spend_step()
 
 
-def test_money_is_never_overshot() -> None:
+def test_cost_limit_is_never_exceeded() -> None:
     """A call too expensive on its own is refused at once; one that depends on others waits until the deadline."""
     budget = Budget(max_cost_usd=1.0)
     most = Reservation(tokens=0, cost_usd=0.6)
@@ -95,7 +95,7 @@ def test_money_is_never_overshot() -> None:
         budget.reserve(most)
 
 
-def test_a_share_counts_above_and_ends_below() -> None:
+def test_usage_of_a_share_counts_for_its_parent() -> None:
     """Usage of a sub-agent counts towards its parent; a child can run out before its parent does."""
     parent = Budget(max_steps=10, max_tokens=1000)
     child = parent.share(max_steps=2, max_tokens=100)
@@ -128,7 +128,7 @@ def test_a_share_ends_with_its_parent() -> None:
     assert (raised.value.budget, child.steps) == (parent, 1)
 
 
-def test_who_has_no_step_left_may_still_talk() -> None:
+def test_exhausted_steps_do_not_block_model_calls() -> None:
     """Steps count tool calls only; a final report needs none."""
     budget = Budget(max_steps=1, max_tokens=10)
     budget.spend_step()

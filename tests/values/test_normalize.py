@@ -84,7 +84,7 @@ def cases(pairs: dict[str, tuple[str, str]]) -> pytest.MarkDecorator:
 
 
 @cases(PLACED)
-def test_what_differs_whenever_a_program_runs_is_taken_out(one: str, other: str) -> None:
+def test_values_that_vary_between_runs_are_removed(one: str, other: str) -> None:
     """Both normalizers remove it, alone and between other lines."""
     for read in (normalize_output, normalize_failure):
         assert read(one) == read(other)
@@ -92,20 +92,20 @@ def test_what_differs_whenever_a_program_runs_is_taken_out(one: str, other: str)
 
 
 @cases(TIMED)
-def test_a_replay_takes_out_more_than_a_failure_does(one: str, other: str) -> None:
+def test_normalize_output_removes_more_than_normalize_failure(one: str, other: str) -> None:
     """Times, ports and similar values are removed for replay, but kept in failures."""
     assert normalize_output(f"a\n{one}\nb") == normalize_output(f"a\n{other}\nb")
     assert normalize_failure(one) != normalize_failure(other)
 
 
 @cases(MEANT)
-def test_what_a_program_means_stays(one: str, other: str) -> None:
+def test_meaningful_differences_are_kept(one: str, other: str) -> None:
     """Texts with different meanings remain different."""
     assert normalize_output(one) != normalize_output(other)
     assert normalize_failure(one) != normalize_failure(other)
 
 
-def test_a_failure_keeps_what_the_program_counts() -> None:
+def test_failures_keep_computed_values() -> None:
     """Durations and dates that a program computes are part of its result."""
     for one, other in [
         ("AssertionError: 90 s != 5400 s", "AssertionError: 5400 s != 5400 s"),
@@ -126,7 +126,7 @@ def test_a_failure_keeps_what_the_program_counts() -> None:
     ids=["run", "loop"],
 )
 @pytest.mark.parametrize("line", ["a " * 9000, "some words that are said again\n" * 400], ids=["one line", "lines"])
-def test_a_middle_that_was_left_out_elsewhere_is_seldom_seen(line: str, cut: Callable[[str], str]) -> None:
+def test_shifted_truncation_is_normalized(line: str, cut: Callable[[str], str]) -> None:
     """Longer durations before a cut shift it by a few characters."""
     texts = [cut(f"took {took} s\n{line}\ntook {took} s again\n") for took in ("1", "12.5", "10000")]
     assert len(set(map(normalize_output, texts))) == 1
@@ -158,7 +158,7 @@ ATOMS = [
 
 
 @pytest.mark.parametrize("atom", ATOMS, ids=ascii)
-def test_no_text_takes_longer_than_its_length(atom: str) -> None:
+def test_time_is_linear_in_the_text(atom: str) -> None:
     """32 times the text takes about 32 times as long; a quadratic rule would take 1024 times."""
     ratios = (_cpu_seconds(atom, 64_000) / _cpu_seconds(atom, 2_000) for _ in range(5))
     assert any(ratio < 200 for ratio in ratios)
@@ -173,13 +173,13 @@ def _cpu_seconds(atom: str, size: int) -> float:
 
 
 @given(st.lists(st.one_of(st.sampled_from(ATOMS), st.text(max_size=5)), max_size=30).map("".join))
-def test_any_text_is_read(text: str) -> None:
+def test_arbitrary_text_does_not_raise(text: str) -> None:
     """Odd text does not raise, and does not affect the lines after it."""
     assert isinstance(normalize_output(text), str)
     assert normalize_failure(f"{text}\nwords\n").endswith("\nwords\n")
 
 
 @given(st.text(st.sampled_from("abcxyz .,:;()-_='\"\n")))
-def test_words_stay(text: str) -> None:
+def test_words_are_unchanged(text: str) -> None:
     """Text without numbers and paths is unchanged."""
     assert normalize_failure(text) == text

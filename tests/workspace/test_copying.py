@@ -104,7 +104,7 @@ def test_fork_deep(tmp_path: Path) -> None:
     remove_tree(tmp_path / "source")
 
 
-def test_fork_needs_a_new_place(source: Path, tmp_path: Path) -> None:
+def test_fork_refuses_an_existing_directory(source: Path, tmp_path: Path) -> None:
     """An existing directory is refused and left unchanged."""
     (tmp_path / "target").mkdir()
     with pytest.raises(FileExistsError):
@@ -184,7 +184,7 @@ def test_remove_closed_directories_as_an_ordinary_user() -> None:
         remove_tree(root)
 
 
-def test_what_resists_does_not_keep_the_rest() -> None:
+def test_everything_around_an_undeletable_directory_is_removed() -> None:
     """F32: a directory of another user stays and is reported; everything around it is removed."""
     if os.geteuid() != 0:
         pytest.skip("only root can become somebody else")

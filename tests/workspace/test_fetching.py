@@ -261,7 +261,7 @@ def test_another_url_runs_no_command(target: str, commit: str, home: Path, tmp_p
     assert not (home / "ran").exists()
 
 
-def test_other_settings_run_nothing(
+def test_other_settings_run_no_program(
     url: str, commit: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """G11: no hook, monitor, alias, pager, filter or trace of the user runs during a fetch."""

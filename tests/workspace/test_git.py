@@ -87,7 +87,7 @@ def test_configuration_and_variables_of_this_machine(
     assert not {"nowhere", "index", "objects", "trace"} & {path.name for path in tmp_path.iterdir()}
 
 
-def test_workspace_of_somebody_else(base: Path, tmp_path: Path, deadline: Deadline) -> None:
+def test_workspace_of_another_user(base: Path, tmp_path: Path, deadline: Deadline) -> None:
     """G05: the owner of a workspace does not matter: git never runs in it, so it needs no ``safe.directory``."""
     if os.geteuid() != 0:
         pytest.skip("only root can give files away")
@@ -118,7 +118,9 @@ def test_bare_repository_in_a_directory(
 
 
 @pytest.mark.parametrize("way", ["alternates", "file", "commondir", "link"])
-def test_ways_to_other_repositories(way: str, base: Path, tmp_path: Path, deadline: Deadline, git: RunGit) -> None:
+def test_references_to_other_repositories_are_not_followed(
+    way: str, base: Path, tmp_path: Path, deadline: Deadline, git: RunGit
+) -> None:
     """G08: alternates, a ``.git`` file, ``commondir`` and links to a host repository are not followed."""
     host = tmp_path / "host"
     host.mkdir()
@@ -145,7 +147,7 @@ def test_ways_to_other_repositories(way: str, base: Path, tmp_path: Path, deadli
     assert str(host).encode() not in packs
 
 
-def test_endless_line(tmp_path: Path, deadline: Deadline, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlong_name_is_refused(tmp_path: Path, deadline: Deadline, monkeypatch: pytest.MonkeyPatch) -> None:
     """H14: an overlong name is refused instead of buffered."""
     repository = Git(tmp_path / "repository")
     repository.create()

@@ -380,7 +380,7 @@ def hostile(origin: Path, git: RunGit) -> Path:
     return ran
 
 
-def test_nothing_of_a_source_runs(origin: Path, tmp_path: Path, git: RunGit) -> None:
+def test_fetching_runs_no_program_of_the_source(origin: Path, tmp_path: Path, git: RunGit) -> None:
     """G07, G09, M01: hooks, filters, submodules and configuration of a source, of its worktree, or included."""
     (origin / ".gitmodules").write_text('[submodule "x"]\n\tpath = x\n\turl = ext::touch ran\n')
     (origin / ".gitattributes").write_text("* filter=x diff=x\n")

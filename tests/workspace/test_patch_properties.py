@@ -62,7 +62,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @given(path=PATHS, old=TEXTS, new=TEXTS, above=st.integers(0, 5), unique=st.booleans())
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_as_git_apply(
+def test_results_equal_those_of_git_apply(
     path: str, old: str, new: str, above: int, unique: bool, scratch: Path, git: Callable[..., str]
 ) -> None:
     """Git accepts every diff that we write; if both accept a diff for a changed file, the results are equal."""

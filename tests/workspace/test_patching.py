@@ -213,7 +213,7 @@ def test_wrong_counts(header: str) -> None:
     assert apply_hunks(second, OLD).text == OLD.replace("line 4\n", "new\n")
 
 
-def test_right_counts_decide() -> None:
+def test_counts_decide_what_is_a_header() -> None:
     """A removed line that looks like a header counts as a line if the counts say so."""
     body = "@@ -1,2 +1,2 @@\n a\n--- x\n+++ y\n@@ -5 +5 @@\n-e\n+E\n"
     patch = patch_of(body)
@@ -288,7 +288,7 @@ def test_conflict_is_found_far_away() -> None:
         ("@@ -1,30 +1,1 @@\n" + "".join(f"-{n}\n" for n in range(30)), "x\n", "... and 18 more lines"),
     ],
 )
-def test_words_of_a_conflict(body: str, old: str, words: str) -> None:
+def test_messages_of_conflicts(body: str, old: str, words: str) -> None:
     """The message has what a model needs to correct the patch."""
     assert words in conflict(body, old)
 

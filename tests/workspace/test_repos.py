@@ -112,7 +112,9 @@ def test_workspace(origin: Origin, tmp_path: Path, cache: Path, deadline: Deadli
     assert git(into, "status", "--short") == " M run.sh\n"
 
 
-def test_no_future_and_no_past(origin: Origin, tmp_path: Path, cache: Path, deadline: Deadline, git: RunGit) -> None:
+def test_only_the_commit_itself_is_reachable(
+    origin: Origin, tmp_path: Path, cache: Path, deadline: Deadline, git: RunGit
+) -> None:
     """I01: no other blob, commit, tag, stash or reflog is reachable, and nothing refers to the source."""
     into = tmp_path / "workspace"
     checkout(Repo(url="origin", commit=origin.commit), beside=tmp_path, into=into, deadline=deadline, cache=cache)
@@ -164,7 +166,7 @@ def test_a_cache_on_another_file_system(origin: Origin, tmp_path: Path, deadline
 
 
 @pytest.mark.parametrize("left", ["shallow.lock", "packed-refs.lock", "refs/commits/{commit}.lock", "config.lock"])
-def test_what_a_killed_git_left_in_the_cache(
+def test_leftovers_of_a_killed_git_in_the_cache(
     left: str, origin: Origin, tmp_path: Path, cache: Path, deadline: Deadline
 ) -> None:
     """A run killed while it fetches does not break the cache for later runs."""
@@ -308,7 +310,7 @@ def test_directory(plain: Path, tmp_path: Path, deadline: Deadline, git: RunGit)
     assert (into / "a/x.py").read_bytes() == b"x = 1\r\n"
 
 
-def test_directory_commit_is_what_git_makes(plain: Path, tmp_path: Path, git: RunGit) -> None:
+def test_directory_commit_equals_that_of_git(plain: Path, tmp_path: Path, git: RunGit) -> None:
     """The documented recipe with plain git gives the same SHA."""
     other = tmp_path / "by-hand"
     other.mkdir()
@@ -356,7 +358,7 @@ def test_directory_with_a_fifo(plain: Path) -> None:
         directory_commit(plain)
 
 
-def test_directory_that_is_none(tmp_path: Path) -> None:
+def test_missing_directory(tmp_path: Path) -> None:
     """A missing directory is an error."""
     with pytest.raises(InputError, match="cannot be read"):
         directory_commit(tmp_path / "missing")
@@ -410,7 +412,7 @@ def test_urls(url: str, words: str, tmp_path: Path, cache: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_repository_of_somebody_else(origin: Origin, tmp_path: Path, cache: Path) -> None:
+def test_repository_of_another_user(origin: Origin, tmp_path: Path, cache: Path) -> None:
     """G05: git's ownership check stays on for sources, and the message explains it."""
     if os.geteuid() != 0:
         pytest.skip("only root can give files away")
@@ -525,7 +527,7 @@ def test_large_files(origin: Origin, plain: Path, tmp_path: Path, cache: Path, m
         directory_commit(plain)
 
 
-def test_names_that_other_systems_take_for_git(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
+def test_names_that_other_systems_treat_as_git(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
     """G10: such names are harmless on this system and can be checked out."""
     blob = git(origin.path, "rev-parse", f"{origin.commit}:run.sh").strip()
     tree = tree_of(origin.path, ("100644", ".git::$INDEX_ALLOCATION", blob), ("100644", "a\\.git", blob))
@@ -610,6 +612,6 @@ def test_hanging_git_is_killed(tmp_path: Path, cache: Path, monkeypatch: pytest.
     assert not state.exists() or state.read_text().split()[2] == "Z"
 
 
-def test_over_before_it_began(origin: Origin, tmp_path: Path, cache: Path) -> None:
+def test_expired_deadline(origin: Origin, tmp_path: Path, cache: Path) -> None:
     """An expired deadline raises at once."""
     refused(Repo(url="origin", commit=origin.commit), tmp_path, cache, DeadlineExceeded, Deadline(0))

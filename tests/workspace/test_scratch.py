@@ -38,7 +38,7 @@ def test_the_root_is_private(scratch: Path) -> None:
     assert not list(scratch.iterdir())
 
 
-def test_sweeping_takes_only_what_is_dead(scratch: Path) -> None:
+def test_sweep_removes_only_directories_of_dead_processes(scratch: Path) -> None:
     """Directories of killed processes are removed; those of running ones stay."""
     code = f"""
 import os, tempfile
@@ -69,7 +69,7 @@ os.kill(os.getpid(), 9)
     living.close()
 
 
-def test_sweeping_while_others_begin(scratch: Path) -> None:
+def test_sweep_spares_directories_that_are_being_created(scratch: Path) -> None:
     """Sweeping never removes a directory that is being created."""
     over = threading.Event()
 
@@ -92,7 +92,7 @@ def test_sweeping_while_others_begin(scratch: Path) -> None:
     assert not list(scratch.iterdir())
 
 
-def test_one_that_nobody_came_to_own_is_swept_later(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unfinished_directory_is_swept_later(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The owner died while creating the directory."""
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", lambda *_: 1 / 0)

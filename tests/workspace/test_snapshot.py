@@ -86,7 +86,7 @@ def test_changes(snapshots: Snapshots, base: Path, work: Path) -> None:
     assert (by_path["link"].old_mode, by_path["link"].new_mode, by_path["link"].new_blob) == ("120000", "", "")
 
 
-def test_what_git_would_hide(snapshots: Snapshots, base: Path, work: Path, git: RunGit) -> None:
+def test_files_that_git_would_hide_are_recorded(snapshots: Snapshots, base: Path, work: Path, git: RunGit) -> None:
     """G03, G04: nested repositories, ignored files and unconverted bytes are all recorded."""
     (work / "src/a.py").write_text("hidden by a nested repository\n")
     git(work / "src", "init")
@@ -105,7 +105,7 @@ def test_what_git_would_hide(snapshots: Snapshots, base: Path, work: Path, git: 
     assert b"+$Id$\r\n+\xff" in patch
 
 
-def test_nothing_of_the_workspace_runs(
+def test_snapshots_run_no_program_of_the_workspace(
     snapshots: Snapshots, base: Path, work: Path, tmp_path: Path, git: RunGit
 ) -> None:
     """G01, G10: hostile configuration, attributes and hooks run nothing, at the top or in a nested repository."""
@@ -169,7 +169,7 @@ def test_git_file_at_the_top(snapshots: Snapshots, base: Path, work: Path) -> No
     assert snapshots.freeze(snapshots.take(base), work).oddities == ("nested repository: .git",)
 
 
-def test_old_oddities_are_not_the_agents(snapshots: Snapshots, base: Path, work: Path) -> None:
+def test_existing_oddities_are_not_reported_again(snapshots: Snapshots, base: Path, work: Path) -> None:
     """Oddities that existed before the agent started are not reported again."""
     os.mkfifo(base / "fifo")
     os.mkfifo(work / "fifo")
@@ -266,7 +266,7 @@ def test_restore_refuses_links_in_the_way(snapshots: Snapshots, base: Path, work
     assert (tmp_path / "outside/x.md").read_text() == "outside"
 
 
-def test_restore_needs_a_place(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -> None:
+def test_restore_refuses_changes_that_do_not_fit(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -> None:
     """A selection of changes that does not fit the tree is an error."""
     (work / "run.sh").unlink()
     (work / "run.sh").mkdir()
@@ -327,7 +327,9 @@ def test_memory_stays_flat(snapshots: Snapshots, tmp_path: Path) -> None:
     assert peak < 8 << 20
 
 
-def test_a_tree_that_is_gone_or_closed(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -> None:
+def test_removed_or_replaced_workspace_is_an_error(
+    snapshots: Snapshots, base: Path, work: Path, tmp_path: Path
+) -> None:
     """H01, H10: if an agent removes its workspace or replaces it with a link, the agent is at fault."""
     taken = snapshots.take(base)
     work.rename(tmp_path / "elsewhere")
@@ -368,7 +370,7 @@ def test_a_large_file_changed_in_its_place(
     assert re.fullmatch(r"too large \(2000 bytes, sha1 [0-9a-f]{40}\): large", odd)
 
 
-def test_names_that_other_systems_take_for_git(snapshots: Snapshots, base: Path, work: Path) -> None:
+def test_names_that_other_systems_treat_as_git(snapshots: Snapshots, base: Path, work: Path) -> None:
     """G10: names that git may refuse are recorded; otherwise an agent could prevent its own verdict."""
     names = (".git::$INDEX_ALLOCATION", "a\\.git", ".gitmodules\n", "COM1", "\x1b[31m\u202e", "-rf", '"', "\\")
     for name in names:

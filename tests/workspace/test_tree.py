@@ -268,7 +268,7 @@ def test_walk(tree: Tree, root: Path) -> None:
     assert list(tree.files("b/x")) == ["b/x"]
 
 
-def test_names_of_bytes(tree: Tree, root: Path) -> None:
+def test_names_that_are_not_utf8(tree: Tree, root: Path) -> None:
     """H19: names with newlines or bytes that are not UTF-8 work."""
     (root / "d\n").mkdir()
     (root / os.fsdecode(b"d\n/\xff\x1b[31m")).write_bytes(b"1")
@@ -333,7 +333,7 @@ def test_endless_names(tree: Tree, root: Path, monkeypatch: pytest.MonkeyPatch) 
         list(tree.walk())
 
 
-def test_a_machine_in_trouble_is_no_odd_tree(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lack_of_descriptors_raises(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """F25: a walk without file descriptors raises, instead of reporting unreadable directories."""
     (root / "d").mkdir()
     scandir = os.scandir

@@ -86,7 +86,7 @@ def test_every_beta_of_claude_code_is_forwarded() -> None:
     assert set(headers) == {"anthropic-beta", "anthropic-version"}
 
 
-def test_the_copy_of_claude_code() -> None:
+def test_claude_code_requests_are_parsed() -> None:
     request = replay("claude-code-second").request
     assert [message.role for message in request.messages] == ["system", "user", "system", "assistant", "tool"]
     assert request.messages[0].opaque["request"]["thinking"] == {"display": "updates", "type": "adaptive"}
@@ -97,7 +97,7 @@ def test_the_copy_of_claude_code() -> None:
     assert [tool.name for tool in request.tools if tool.runs_commands] == ["Bash"]
 
 
-def test_the_copy_of_codex() -> None:
+def test_codex_requests_are_parsed() -> None:
     request = replay("codex-second").request
     assert [message.role for message in request.messages][-3:] == ["user", "assistant", "tool"]
     assert request.messages[-2].tool_calls[0].tool == "exec_command"
@@ -106,7 +106,7 @@ def test_the_copy_of_codex() -> None:
     assert request.messages[0].opaque["request"]["include"] == ["reasoning.encrypted_content"]
 
 
-def test_the_copy_of_codex_with_tools_in_the_input() -> None:
+def test_codex_requests_with_tools_in_the_input_are_parsed() -> None:
     """Newer models get their tools in an item of the input; their calls have a namespace."""
     request = replay("codex-gpt-6-sol").request
     assert request.tools[0].name == "functions.exec"
@@ -115,7 +115,7 @@ def test_the_copy_of_codex_with_tools_in_the_input() -> None:
     assert request.messages[-1].content.startswith("Script completed")
 
 
-def test_the_copy_of_opencode() -> None:
+def test_opencode_requests_are_parsed() -> None:
     chat, messages = replay("opencode-chat").request, replay("opencode-messages").request
     assert [message.role for message in chat.messages] == ["system", "user", "assistant", "tool"]
     assert [message.role for message in messages.messages] == ["system", "user", "assistant", "tool"]
@@ -298,7 +298,7 @@ def test_output_limits(path: str) -> None:
         assert bool(admitted.stripped) is (asked == 9_000 and most is not None)
 
 
-def test_the_name_of_the_limit_in_chat_stays() -> None:
+def test_chat_limit_keeps_its_field_name() -> None:
     body = {**SETTINGS["/v1/chat/completions"], "max_tokens": 9}
     sent = json.loads(send("/v1/chat/completions", body, limits=Limits(max_tokens=5)).body)
     assert sent["max_tokens"] == 5
@@ -307,7 +307,7 @@ def test_the_name_of_the_limit_in_chat_stays() -> None:
 
 
 @EACH
-def test_sampling_is_the_variants(path: str) -> None:
+def test_sampling_settings_come_from_the_variant(path: str) -> None:
     body = {**SETTINGS[path], "temperature": 1, "top_p": 0.9}
     request = send(path, body, limits=Limits(temperature=0.0, top_p=0.5)).request
     assert (request.temperature, request.top_p) == (0.0, 0.5)
@@ -452,7 +452,7 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
 
 @settings(max_examples=150, deadline=None)
 @given(file=st.sampled_from(RECORDED), value=JSON, data=st.data())
-def test_anything_is_refused_or_forwarded(file: Path, value: Any, data: st.DataObject) -> None:
+def test_changed_requests_are_refused_or_forwarded(file: Path, value: Any, data: st.DataObject) -> None:
     """A changed request is either refused with reasons, or forwarded with a copy that can be written."""
     entry = json.loads(file.read_text())
     container, key = data.draw(st.sampled_from(_places(entry["body"])))

@@ -45,7 +45,7 @@ def test_registers_agents_that_are_programs() -> None:
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_an_agent_of_a_directory(name: str, tmp_path: Path) -> None:
+def test_agent_from_a_directory(name: str, tmp_path: Path) -> None:
     """The directory is mounted, and its digest identifies the program."""
     factory, options, _ = registered(plugin.agentbench_register_agents)[name]
     with pytest.raises(InputError, match=f"contains no executable file '{ENTRIES[name]}'"):

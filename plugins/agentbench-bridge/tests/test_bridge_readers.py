@@ -165,7 +165,7 @@ BODIES: dict[str, Any] = {
 
 
 @EACH
-def test_a_stream_and_a_body(protocol: str) -> None:
+def test_streams_and_bodies_give_the_same_response(protocol: str) -> None:
     assert read(protocol, STREAMS[protocol]) == EXPECTED
     assert read(protocol, json.dumps(BODIES[protocol]).encode(), kind=JSON) == EXPECTED
 
@@ -180,7 +180,7 @@ def test_a_body_although_a_stream_was_requested(protocol: str) -> None:
 
 @EACH
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"], ids=repr)
-def test_streams_are_split_anywhere(protocol: str, ending: str) -> None:
+def test_streams_split_at_any_position_are_read(protocol: str, ending: str) -> None:
     data = STREAMS[protocol].replace(b"\n", ending.encode())
     for position in range(0, len(data) + 1, 1 if ending == "\n" else 5):
         assert read(protocol, data[:position], data[position:]) == EXPECTED
@@ -209,7 +209,7 @@ def test_truncated_bodies_are_incomplete(protocol: str) -> None:
 
 
 @EACH
-def test_what_the_agent_sends_back_equals_the_response(protocol: str) -> None:
+def test_history_sent_by_the_agent_equals_the_response(protocol: str) -> None:
     """So that the transcript contains each message once."""
     history: list[Any]
     if protocol == "responses":
@@ -426,7 +426,7 @@ FILTERED = {"status": "incomplete", "incomplete_details": {"reason": "content_fi
         (lambda: _responses({"type": "custom_tool_call", "call_id": "c", "name": "f", "input": "x"}), "tool_calls"),
     ],
 )
-def test_finishes(completion: Any, finish: str) -> None:
+def test_finish_reasons(completion: Any, finish: str) -> None:
     assert completion().finish == finish
 
 
@@ -436,7 +436,7 @@ def test_an_incomplete_stream_of_responses_ends_by_length() -> None:
     assert (completion.finish, completion.message.content) == ("length", EXPECTED.message.content)
 
 
-def test_items_that_only_the_stream_contains() -> None:
+def test_items_missing_in_the_final_event_are_read_from_the_stream() -> None:
     data = RESPONSES.replace(json.dumps(ITEMS, ensure_ascii=False).encode(), b"[]")
     assert data != RESPONSES
     assert read("responses", data) == EXPECTED
@@ -670,7 +670,7 @@ def test_usage_of_a_failed_response() -> None:
 
 @EACH
 @pytest.mark.parametrize("status", [100, 204, 301, 302, 304])
-def test_other_statuses(protocol: str, status: int) -> None:
+def test_unexpected_statuses_are_errors(protocol: str, status: int) -> None:
     with pytest.raises(ValueError, match=r"status|JSON|before"):
         read(protocol, b"", status=status)
 
@@ -731,7 +731,7 @@ def test_long_lines_in_small_pieces() -> None:
     assert len(event.data) == 20_000_000
 
 
-def test_memory_is_flat_in_the_length_of_a_stream() -> None:
+def test_memory_does_not_grow_with_the_stream() -> None:
     answer = reader(request("messages"))
     answer.started(200, {"content-type": SSE})
     ping = b'event: ping\ndata: {"type": "ping"}\n\n' * 1_000

@@ -76,7 +76,7 @@ def test_hosted_tools_are_removed(path: str, kind: str) -> None:
 
 
 @EACH
-def test_only_hosted_tools(path: str) -> None:
+def test_removing_all_tools_removes_the_tool_fields(path: str) -> None:
     """Servers do not accept an empty list, nor a choice without tools."""
     choice = {"type": "auto"} if path == MESSAGES else "auto"
     admitted = send(path, {**PLAIN[path], "tools": [{"type": "web_search"}], "tool_choice": choice})
@@ -222,7 +222,7 @@ def test_choices_of_hosted_tools_are_refused(path: str, choice: Any) -> None:
 
 
 @EACH
-def test_a_demanded_call_needs_a_tool_of_the_agent(path: str) -> None:
+def test_required_tool_call_needs_a_tool_of_the_agent(path: str) -> None:
     choice = {"type": "any"} if path == MESSAGES else "required"
     refused = refusal(path, {**PLAIN[path], "tools": [{"type": "web_search"}], "tool_choice": choice})
     assert refused.hosted_tool
@@ -325,7 +325,7 @@ def test_escaped_and_repeated_names(path: str) -> None:
 
 
 @EACH
-def test_models_that_search(path: str) -> None:
+def test_models_with_web_search_are_refused(path: str) -> None:
     for name in ("maker/model:online", "maker/model:ONLINE"):
         assert refusal(path, {**PLAIN[path], "model": name}).hosted_tool
     with pytest.raises(RefusedError, match="searches the web"):
@@ -475,7 +475,7 @@ def _called(**fields: Any) -> dict[str, Any]:
     ],
     ids=str,
 )  # fmt: skip
-def test_no_data_elsewhere_in_entries(path: str, entry: dict[str, Any]) -> None:
+def test_data_in_unexpected_fields_of_entries_is_refused(path: str, entry: dict[str, Any]) -> None:
     name = "input" if path == RESPONSES else "messages"
     refusal(path, {**PLAIN[path], name: [*PLAIN[path][name], entry]})
 
@@ -503,7 +503,7 @@ def test_no_data_elsewhere_in_entries(path: str, entry: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_no_data_elsewhere_in_settings(path: str, fields: dict[str, Any]) -> None:
+def test_data_in_unexpected_settings_is_refused(path: str, fields: dict[str, Any]) -> None:
     refusal(path, {**PLAIN[path], **fields})
 
 
@@ -519,7 +519,7 @@ def test_no_data_elsewhere_in_settings(path: str, fields: dict[str, Any]) -> Non
     ],
     ids=str,
 )
-def test_what_models_do_not_read_is_removed(path: str, entry: dict[str, Any]) -> None:
+def test_fields_that_models_do_not_read_are_removed(path: str, entry: dict[str, Any]) -> None:
     name = "input" if path == RESPONSES else "messages"
     admitted = send(path, {**PLAIN[path], name: [*PLAIN[path][name], entry]})
     assert URL.encode() not in admitted.body
@@ -557,7 +557,7 @@ def test_what_models_do_not_read_is_removed(path: str, entry: dict[str, Any]) ->
     ],
     ids=str,
 )
-def test_what_servers_want_back_is_forwarded(path: str, entry: dict[str, Any]) -> None:
+def test_fields_that_servers_require_are_forwarded(path: str, entry: dict[str, Any]) -> None:
     name = "input" if path == RESPONSES else "messages"
     admitted = send(path, {**PLAIN[path], name: [*PLAIN[path][name], entry]})
     assert json.loads(admitted.body)[name][-1] == entry
@@ -573,7 +573,7 @@ def test_roles(path: str, role: Any) -> None:
 
 @EACH
 @pytest.mark.parametrize("messages", [[], {}, "", None, {"0": {"role": "user", "content": "x"}}])
-def test_there_are_messages(path: str, messages: Any) -> None:
+def test_requests_without_messages_are_refused(path: str, messages: Any) -> None:
     refusal(path, {**PLAIN[path], "input" if path == RESPONSES else "messages": messages})
 
 

@@ -89,7 +89,7 @@ def test_malformed_requests_are_refused_and_end_the_connection(attempt: Any, cas
         b"GET http://x/v1/models HTTP/1.1\r\nhost: x\r\n\r\n",
     ],
 )  # fmt: skip
-def test_what_is_not_a_request_is_refused(attempt: Any, data: bytes) -> None:
+def test_data_that_is_not_http_is_refused(attempt: Any, data: bytes) -> None:
     with attempt.connect() as connection:
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
@@ -152,7 +152,7 @@ def test_another_upgrade_is_ignored(attempt: Any) -> None:
     assert statuses(attempt.raw(attempt.head(*lines, f"content-length: {len(BODY)}") + BODY)) == [200]
 
 
-def test_a_client_may_ask_before_it_sends_the_body(attempt: Any) -> None:
+def test_expect_100_continue_is_answered(attempt: Any) -> None:
     with attempt.connect() as connection:
         connection.sendall(attempt.head("expect: 100-continue", f"content-length: {len(BODY)}", "connection: close"))
         assert connection.recv(100).startswith(b"HTTP/1.1 100 ")
@@ -209,7 +209,7 @@ def test_the_largest_body_is_accepted(attempt: Any, settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("settings", [Settings(longest_body=2**20, bodies=2**21)])
-def test_bodies_wait_for_room(opened: Any, settings: Settings) -> None:
+def test_bodies_wait_for_free_memory(opened: Any, settings: Settings) -> None:
     """E09: Three bodies of 1 MiB never are in memory at the same time, as two fit."""
     lock = threading.Lock()
     inside: list[int] = []
@@ -239,7 +239,7 @@ def test_bodies_wait_for_room(opened: Any, settings: Settings) -> None:
     assert len(most) == 4
 
 
-def test_ten_thousand_connections_harm_nobody_else(opened: Any) -> None:
+def test_ten_thousand_connections_do_not_affect_other_attempts(opened: Any) -> None:
     one, other = opened(), opened()
     with contextlib.ExitStack() as kept:
         for number in range(10_000):

@@ -137,7 +137,7 @@ def test_attempts_open_and_close_at_the_same_time(opened: Any) -> None:
     assert names() == []
 
 
-def test_a_listener_of_another_kind(opened: Any, tmp_path: Path) -> None:
+def test_unix_socket_listener(opened: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "socket")
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
@@ -148,7 +148,7 @@ def test_a_listener_of_another_kind(opened: Any, tmp_path: Path) -> None:
         assert client.post("/v1/chat/completions", json=attempt.chat()).status_code == 200
 
 
-def test_a_listener_that_cannot_be_used_leaves_nothing(gateway: Gateway, opened: Any) -> None:
+def test_unusable_listener_is_refused(gateway: Gateway, opened: Any) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wrong, pytest.raises(ValueError, match="Stream Socket"):
         gateway.open(wrong, opened(answer).bridged)
     opened(answer).close()
@@ -158,7 +158,7 @@ def test_a_listener_that_cannot_be_used_leaves_nothing(gateway: Gateway, opened:
 
 
 @pytest.mark.parametrize("settings", [Settings(idle_sec=0.1, body_sec=0.1, stall_sec=0.1)])
-def test_a_slow_provider_is_waited_for(opened: Any, settings: Settings) -> None:
+def test_client_timeouts_do_not_apply_to_a_slow_provider(opened: Any, settings: Settings) -> None:
     held = Held()
     attempt = opened(held)
     with attempt.connect() as connection, attempt.connect() as other:

@@ -96,7 +96,7 @@ def test_health_needs_no_secret(attempt: Any) -> None:
         ("OPTIONS", "/v1/messages"), ("GET", "/v1/models/../responses"),
     ],
 )  # fmt: skip
-def test_anything_else_is_refused_and_written_down(attempt: Any, method: str, path: str) -> None:
+def test_unknown_routes_are_refused_and_recorded(attempt: Any, method: str, path: str) -> None:
     line = f"{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {attempt.secret}\r\nconnection: close\r\n\r\n"
     head, _, body = attempt.raw(line.encode()).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 404 ")
@@ -119,7 +119,7 @@ def test_the_secret_is_accepted_in_the_header_of_each_sdk(attempt: Any, header: 
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/models", "/v1/other"])
-def test_a_wrong_secret_is_refused_and_written_down(attempt: Any, path: str) -> None:
+def test_wrong_secret_is_refused_and_recorded(attempt: Any, path: str) -> None:
     for value in ("Bearer wrong", "Basic " + attempt.secret, "", "Bearer", "Bearer é"):
         response = attempt.http.post(path, headers={"authorization": value.encode()}, content=b"{}")
         assert response.status_code == 401
@@ -247,7 +247,7 @@ def test_an_authentication_error_may_be_a_completion(opened: Any) -> None:
 
 
 @pytest.mark.parametrize("status", [100, 101, 204, 301, 304, 600, 999, 0, -1])
-def test_other_statuses_of_the_provider_are_not_answers(opened: Any, status: int) -> None:
+def test_unexpected_provider_statuses_become_a_502(opened: Any, status: int) -> None:
     def play(exchange: NativeExchange) -> Completion:
         with pytest.raises(ValueError, match="is not an answer"):
             exchange.started(status, {"location": "http://x"})
@@ -256,13 +256,13 @@ def test_other_statuses_of_the_provider_are_not_answers(opened: Any, status: int
     assert opened(play).post().status_code == 502
 
 
-def test_an_input_error_is_the_clients(opened: Any) -> None:
+def test_input_error_becomes_a_400(opened: Any) -> None:
     response = opened(raises(InputError("this attempt's model is 'given'"))).post()
     assert response.status_code == 400
     assert "this attempt's model" in error_of(response)["message"]
 
 
-def test_an_unexpected_error_is_written_down_without_telling_the_client(opened: Any) -> None:
+def test_unexpected_error_is_recorded_but_not_sent_to_the_client(opened: Any) -> None:
     attempt = opened(raises(ZeroDivisionError("inner detail")))
     response = attempt.post()
     assert response.status_code == 500

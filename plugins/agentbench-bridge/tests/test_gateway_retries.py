@@ -103,7 +103,7 @@ def test_a_request_repeated_after_a_disconnect_joins(opened: Any, numbered: Numb
     assert attempt.http.post("/v1/chat/completions", json=attempt.chat()).text == SECOND
 
 
-def test_a_client_that_leaves_after_the_last_byte_has_its_answer(opened: Any, numbered: Numbered) -> None:
+def test_client_that_disconnects_after_the_last_byte_was_answered(opened: Any, numbered: Numbered) -> None:
     """Some clients disconnect after the last event, without waiting for the end of the response."""
     attempt = opened(numbered)
     with attempt.connect() as connection:

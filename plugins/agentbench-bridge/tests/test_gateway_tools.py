@@ -95,7 +95,7 @@ def test_a_result_can_arrive_before_the_answer_is_parsed(seen: Seen, tools: Obse
     assert seen.outputs == [("1", "early")]
 
 
-def test_an_id_that_is_used_again(seen: Seen, tools: ObservedTools) -> None:
+def test_reused_call_ids(seen: Seen, tools: ObservedTools) -> None:
     """Some servers number the calls of each answer from 0."""
     first, second = made("0", command="ls"), made("0", command="pwd")
     tools.answered(asks(first))

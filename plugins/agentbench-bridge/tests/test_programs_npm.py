@@ -102,7 +102,7 @@ def good(name: str = "thing") -> bytes:
 
 
 @pytest.mark.npm
-def test_the_commands(npm: Npm, run_agentbench: Any, programs_cache: Path, tmp_path: Path) -> None:
+def test_install_list_run_and_remove(npm: Npm, run_agentbench: Any, programs_cache: Path, tmp_path: Path) -> None:
     """N01, N03, N04: two installations at once download once; list, run; remove, but not while in use."""
     data = good(PACKAGE)
     npm.publish(PACKAGE, VERSION, data)
@@ -163,7 +163,9 @@ def test_the_pinned_hash(npm: Npm, run_agentbench: Any, programs_cache: Path) ->
     ],
     ids=["another hash than stated", "unknown version", "no hash"],
 )
-def test_what_the_registry_states(npm: Npm, tmp_path: Path, version: str, fields: Any, message: str) -> None:
+def test_errors_in_registry_metadata_have_a_remedy(
+    npm: Npm, tmp_path: Path, version: str, fields: Any, message: str
+) -> None:
     """N01: what npm finds, and what it does not check, is an error with a remedy."""
     npm.publish("thing", version, good(), **fields)
     with pytest.raises(UnavailableError) as caught:
@@ -199,7 +201,7 @@ def test_without_npm(run_agentbench: Any, tmp_path: Path) -> None:
         ("codex@9.9.9-musl", "codex has no build for linux-"),
     ],
 )
-def test_names(run_agentbench: Any, program: str, message: str) -> None:
+def test_invalid_program_names(run_agentbench: Any, program: str, message: str) -> None:
     done = run_agentbench("agents", "install", program)
     assert done.code in (2, 3)
     assert message in done.err

@@ -148,7 +148,7 @@ def test_it_starts_from_any_directory(index: Index, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["file"] == f"{files}/lib/thing.py"
 
 
-def test_images_that_do_not_fit(index: Index) -> None:
+def test_incompatible_images_are_refused(index: Index) -> None:
     """Another Python, none, or another C library: refused with the reason."""
     wanted = index.wanted(index.publish("thing", "thing-1.0-py3-none-any.whl", wheel()))
     program = store.add(wanted, lambda into: registry.fetch(wanted, into))
@@ -164,7 +164,7 @@ def test_images_that_do_not_fit(index: Index) -> None:
     assert caught.value.remedy == "It has no build for musl. Use an image with glibc."
 
 
-def test_another_hash(index: Index, tmp_path: Path) -> None:
+def test_hash_mismatch_is_an_error(index: Index, tmp_path: Path) -> None:
     """N01: a wheel of the same name and version."""
     index.publish("thing", "thing-1.0-py3-none-any.whl", wheel())
     with pytest.raises(UnavailableError, match=r"pip cannot download thing@1.0:") as caught:

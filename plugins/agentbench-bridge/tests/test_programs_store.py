@@ -313,7 +313,7 @@ def test_directories_that_are_refused(tmp_path: Path) -> None:
     assert caught.value.remedy == "Use a directory that contains only the program."
 
 
-def test_an_odd_name_is_part_of_the_digest(tmp_path: Path) -> None:
+def test_digest_includes_unusual_file_names(tmp_path: Path) -> None:
     """Also one that is not UTF-8, and one that looks like two files."""
     (tmp_path / "a").mkdir()
     (tmp_path / os.fsdecode(b"a/\xff")).write_text("x")
@@ -331,7 +331,7 @@ def test_an_odd_name_is_part_of_the_digest(tmp_path: Path) -> None:
     ],
     ids=["not installed", "no directory"],
 )
-def test_a_run_that_cannot_start(
+def test_unusable_program_is_reported_before_the_run(
     run_agentbench: RunAgentbench, make_task: MakeTask, tmp_path: Path, setting: str, code: int, message: str
 ) -> None:
     """Known before the first attempt, and nothing is recorded."""

@@ -90,7 +90,7 @@ class TestTheScorerInDocker(VerdictChecks):
 
 
 @pytest.mark.docker
-def test_the_kit_finds_what_holds_in_local_only(tmp_path: Path) -> None:
+def test_scorer_that_works_only_in_local_fails_conformance(tmp_path: Path) -> None:
     """A scorer that writes to the read-only workspace fails conformance in docker."""
 
     class Hooks(ScorerConformance):

@@ -160,7 +160,7 @@ def _docker(*arguments: str) -> list[str]:
     return done.stdout.split("\n")[:-1]
 
 
-def test_only_loopback(open_sandbox: Open) -> None:
+def test_container_has_only_loopback(open_sandbox: Open) -> None:
     """E01: The container has no interface but ``lo`` and no route, as without an address."""
     with open_sandbox() as opened:
         assert opened.answers()
@@ -212,7 +212,7 @@ def test_images_without_python(opener: Callable[[Way], Open]) -> None:
         assert opened.answers()
 
 
-def test_nothing_of_ours_runs_inside(opener: Callable[[Way], Open]) -> None:
+def test_handover_adds_no_process_to_the_sandbox(opener: Callable[[Way], Open]) -> None:
     """E01: After the hand-over, the sandbox has only the processes that all have, and the holder is a shell."""
     with opener("handed_over")() as opened:
         assert opened.answers()
@@ -222,7 +222,7 @@ def test_nothing_of_ours_runs_inside(opener: Callable[[Way], Open]) -> None:
             assert {Path(name).name for name in names} == ({"python3"} if ours else {"sh"})
 
 
-def test_the_relay_is_out_of_reach(opener: Callable[[Way], Open]) -> None:
+def test_commands_cannot_kill_or_trace_the_relay(opener: Callable[[Way], Open]) -> None:
     """E04: Commands cannot kill or trace the relay: it has another user."""
     with opener("carried")() as opened:
         find = "for p in /proc/[0-9]*; do [ $(stat -c %u $p) = 65534 ] && echo ${p#/proc/}; done"
@@ -234,7 +234,7 @@ def test_the_relay_is_out_of_reach(opener: Callable[[Way], Open]) -> None:
         assert opened.answers()
 
 
-def test_a_relay_that_ends(opener: Callable[[Way], Open]) -> None:
+def test_killed_relay_is_restarted(opener: Callable[[Way], Open]) -> None:
     """E04: It is started again, such as after it was killed because the sandbox had used up its memory."""
     with opener("carried")() as opened:
         assert opened.answers()
@@ -289,7 +289,7 @@ time.sleep(600)
 """
 
 
-def test_a_harness_that_is_killed(open_sandbox: Open, place: Path, pristine: Path) -> None:
+def test_containers_of_a_killed_harness_stop_and_are_removed(open_sandbox: Open, place: Path, pristine: Path) -> None:
     """F14: All processes in its containers end at once, and the next run removes what is left."""
     with open_sandbox() as opened:
         way = opened.environment.launcher.hardening.options.endpoint
@@ -391,14 +391,14 @@ def test_a_program_that_is_missing(opener: Callable[[Way], Any], program: Path) 
         )
 
 
-def test_auto_hands_over(opener: Callable[[Any], Open]) -> None:
+def test_auto_prefers_handover(opener: Callable[[Any], Open]) -> None:
     """Where descriptors can be handed over, they are."""
     with opener("auto")() as opened:
         assert opened.listener.family == socket.AF_INET
         assert opened.answers()
 
 
-def test_auto_carries_where_nothing_is_handed_over(
+def test_auto_uses_carried_if_handover_does_not_work(
     opener: Callable[[Any], Any], program: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The holder cannot connect, as in gVisor or a virtual machine. This is tried once per provider."""
@@ -418,7 +418,7 @@ def test_auto_carries_where_nothing_is_handed_over(
     assert len(tried) == 1
 
 
-def test_auto_carries_where_no_holder_starts(opener: Callable[[Any], Any], program: Path, place: Path) -> None:
+def test_auto_uses_carried_if_the_holder_cannot_start(opener: Callable[[Any], Any], program: Path, place: Path) -> None:
     """Some runtimes cannot start the holder with its limits; here, its image has no shell."""
     environment = _with_fresh_choice(opener("auto").args[0], "auto", runner=lambda _: _empty_image())
     try:
@@ -436,7 +436,7 @@ def _empty_image() -> str:
     return done.stdout.decode().strip()
 
 
-def test_handed_over_where_it_is_impossible(
+def test_impossible_handover_names_the_other_option(
     opener: Callable[[Any], Any], program: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the user has selected this way, the error names the other one, and nothing is left."""
@@ -450,7 +450,9 @@ def test_handed_over_where_it_is_impossible(
 
 
 @pytest.mark.parametrize(("way", "remedy"), [("handed_over", "docker build"), ("carried", "python3")])
-def test_no_python_anywhere(way: Way, remedy: str, opener: Callable[[Any], Any], program: Path, place: Path) -> None:
+def test_missing_python_is_reported_with_a_remedy(
+    way: Way, remedy: str, opener: Callable[[Any], Any], program: Path, place: Path
+) -> None:
     """Without Python in the task's image, and without our own image, there is no address: the error says what to do."""
     environment = _with_fresh_choice(opener(way).args[0], way, runner=lambda _: None)
     with pytest.raises(SandboxError) as caught, _open(environment, program, place, hosted=False):

@@ -144,7 +144,7 @@ def small_disk(dirs: Directories, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
 
 
 @pytest.mark.mounts
-def test_a_full_disk_is_found_out_before_and_while_preparing(dirs: Directories, small_disk: Path) -> None:
+def test_full_disk_is_reported_before_and_during_preparation(dirs: Directories, small_disk: Path) -> None:
     """F09, H13: a full disk is reported before a run; during preparation it is an infrastructure error.
 
     It is not a setup error of the task, and partial results are removed.
@@ -175,7 +175,7 @@ def test_more_memory_than_the_machine_has_is_refused(dirs: Directories) -> None:
 # --- F31: images change ------------------------------------------------------------------------------------------
 
 
-def test_an_image_is_pinned_however_its_name_wanders(dirs: Directories, name: str) -> None:
+def test_run_keeps_its_image_after_the_tag_moves(dirs: Directories, name: str) -> None:
     """F31: a run keeps the image that its name first resolved to; the next run has a new digest."""
     with dirs.provider() as provider:
         provider.preflight([spec_of(docker_image=name)])
@@ -214,7 +214,7 @@ def networks(temporary: Path) -> list[str]:
     return [line.split()[0] for line in shown.splitlines() if str(temporary) in line]
 
 
-def test_a_network_that_is_gone_is_the_machinerys_failure(dirs: Directories) -> None:
+def test_removed_setup_network_is_a_sandbox_error(dirs: Directories) -> None:
     """F33: if the setup network is removed, the next setup fails with an error that names it."""
     with dirs.provider() as provider:
         dirs.prepare(provider, spec_of("true", network_policy="setup_only"))
@@ -226,7 +226,7 @@ def test_a_network_that_is_gone_is_the_machinerys_failure(dirs: Directories) -> 
 
 
 @pytest.mark.parametrize("method", ["preflight", "prepare"])
-def test_a_network_that_never_was_is_named(dirs: Directories, method: str) -> None:
+def test_missing_setup_network_is_named(dirs: Directories, method: str) -> None:
     """F33: preflight and setup name a ``setup_network`` that does not exist."""
     spec = spec_of("true", network_policy="setup_only")
     calls: dict[str, Callable[[DockerProvider], Any]] = {

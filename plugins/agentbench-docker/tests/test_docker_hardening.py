@@ -61,7 +61,7 @@ def inspected(*names: str) -> list[dict[str, Any]]:
 # --- rights ------------------------------------------------------------------------------------------------------
 
 
-def test_flags_as_the_engine_has_them(shared: Any) -> None:
+def test_engine_reports_the_hardening_options(shared: Any) -> None:
     """D: the engine reports the expected user, capabilities, limits and file systems."""
     (found,) = inspected(shared.id)
     host, config = found["HostConfig"], found["Config"]
@@ -81,7 +81,7 @@ def test_flags_as_the_engine_has_them(shared: Any) -> None:
     assert all("nosuid" in words and "nodev" in words for words in host["Tmpfs"].values())
 
 
-def test_rights_as_seen_from_inside(shared: Any) -> None:
+def test_privileges_inside_the_container(shared: Any) -> None:
     """H07, D: commands are not root, have and gain no capabilities, and cannot create devices."""
     status = dict(line.split(":\t", 1) for line in shared.ask("cat /proc/self/status").splitlines() if ":\t" in line)
     assert {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0000000000000000"}
@@ -111,7 +111,7 @@ def test_setuid_programs(shared: Any) -> None:
     assert re.search("^0$", shared.run("cat /etc/shadow; id -u").stdout.text, re.MULTILINE) is None
 
 
-def test_what_cannot_be_written(shared: Any) -> None:
+def test_system_paths_are_read_only(shared: Any) -> None:
     """D, H29: the image, kernel settings, our own files and the accounts are read-only."""
     places = "/x /usr/x /usr/local/x /etc/passwd /etc/x /opt/x /var/x /run/x /agentbench/x $(find /agentbench)"
     switches = "/proc/sys/kernel/core_pattern /proc/sysrq-trigger /sys/kernel/x /sys/fs/cgroup/x /dev/x"
@@ -119,7 +119,7 @@ def test_what_cannot_be_written(shared: Any) -> None:
     assert said == ""
 
 
-def test_cleaning_up_what_was_closed(stage: Any) -> None:
+def test_inaccessible_directories_are_removed(stage: Any) -> None:
     """H10: directories that a command made inaccessible can still be removed."""
     with stage.start() as started:
         started.run("mkdir -p a/b; echo x > a/b/c; chmod 0 a/b/c a/b a; chmod 0 .")
@@ -131,7 +131,7 @@ def test_cleaning_up_what_was_closed(stage: Any) -> None:
     assert not started.workspace.exists()
 
 
-def test_nothing_changes_after_the_end(stage: Any) -> None:
+def test_workspace_does_not_change_after_close(stage: Any) -> None:
     """H37: daemons that rewrite the workspace are dead before it is read."""
     with stage.start() as started:
         loop = "while :; do echo forged >> beat; done"
@@ -148,7 +148,7 @@ def test_nothing_changes_after_the_end(stage: Any) -> None:
 # --- what gets in ------------------------------------------------------------------------------------------------
 
 
-def test_no_proxy_and_no_key_gets_in(shared: Any, hostile_home: Path) -> None:
+def test_proxies_and_keys_do_not_reach_the_container(shared: Any, hostile_home: Path) -> None:
     """H28: ``env`` shows only expected variables, although a plain client would pass proxies on."""
     plain = ["docker", "run", "--rm", "--network", "none", "agentbench/py-runner:0.1.0", "env"]
     control = subprocess.run(plain, capture_output=True, text=True, env={**os.environ, "HOME": os.environ["HOME"]})
@@ -163,7 +163,7 @@ def test_no_proxy_and_no_key_gets_in(shared: Any, hostile_home: Path) -> None:
 
 
 @pytest.mark.parametrize("hosted", [True, False], ids=["process-1", "docker-exec"])
-def test_secrets_stand_nowhere(stage: Any, hosted: bool) -> None:
+def test_secrets_are_not_on_command_lines_or_stored_by_the_engine(stage: Any, hosted: bool) -> None:
     """H27: a command's variable appears on no command line and in nothing the engine stores."""
     word = f"{SECRET}-{os.getpid()}-{hosted}"
     with stage.start(hosted=hosted) as started, _command_lines() as seen:
@@ -196,7 +196,7 @@ def _command_lines() -> Iterator[set[str]]:
         thread.join()
 
 
-def test_mounts_are_ours(shared: Any) -> None:
+def test_only_expected_paths_are_mounted(shared: Any) -> None:
     """H29: only the workspace, our program and the accounts are mounted; there are no host sockets."""
     (found,) = inspected(shared.id)
     mounts = {mount["Destination"]: mount["RW"] for mount in found["Mounts"]}
@@ -235,7 +235,7 @@ except OSError as error: print("refused")
 """
 
 
-def test_set_up_is_alone_in_its_network(
+def test_setup_cannot_reach_other_containers(
     place: Path, pristine: Path, spec_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H30: a setup with network access cannot reach other containers; agents have no network.
@@ -339,7 +339,7 @@ for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLIN
 
 
 @pytest.mark.parametrize("hosted", [True, False], ids=["process-1", "docker-exec"])
-def test_no_socket_leads_to_the_machine_below(stage: Any, hosted: bool) -> None:
+def test_vsock_and_io_uring_are_refused(stage: Any, hosted: bool) -> None:
     """H29: AF_VSOCK, which reaches the host of a virtual machine without a network, is refused.
 
     ``io_uring``, which bypasses the filter, and ``socketcall``, whose arguments it cannot see, are refused, too.
@@ -423,7 +423,7 @@ WAYS_TO_FILL = {
 
 
 @pytest.mark.parametrize("way", WAYS_TO_FILL)
-def test_filling_the_disk_unseen(small_disk: Any, stage: Any, way: str) -> None:
+def test_disk_use_not_shown_in_file_sizes_is_counted(small_disk: Any, stage: Any, way: str) -> None:
     """H13: disk space that does not show in file sizes is counted."""
     with contextlib.closing(
         small_disk.start(stage.fork(), read_only=False, network=False, deadline=Deadline(60))
@@ -432,7 +432,7 @@ def test_filling_the_disk_unseen(small_disk: Any, stage: Any, way: str) -> None:
         assert (result.exit_code, result.limits_hit) == (137, ("disk",))
 
 
-def test_filling_the_disk_where_nobody_may_look() -> None:
+def test_disk_use_in_inaccessible_directories_is_counted() -> None:
     """H13: files in a directory of mode 000 are counted, even for an ordinary user."""
     place = Path(tempfile.mkdtemp(dir="/var/tmp"))
     place.chmod(0o777)
@@ -459,7 +459,7 @@ def test_filling_the_disk_where_nobody_may_look() -> None:
 
 
 @pytest.mark.mounts
-def test_a_disk_that_others_fill(small_disk: Any, place: Path) -> None:
+def test_disk_filled_by_others_is_a_sandbox_error(small_disk: Any, place: Path) -> None:
     """H13: a disk filled by others raises SandboxError with the reason and is not held against an attempt."""
     disk = place / "disk"
     disk.mkdir()
@@ -570,20 +570,20 @@ def roomy(make: Callable[..., Any]) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name", LITTLE_THINGS)
-def test_little_things_that_suites_do(roomy: Any, name: str) -> None:
+def test_common_operations_of_test_suites_work(roomy: Any, name: str) -> None:
     """D, part 5: things that test suites do work as on a developer's machine."""
     result = roomy.run(["python3", "-c", LITTLE_THINGS[name]])
     assert (result.exit_code, result.limits_hit) == (0, ()), result.stderr.text
 
 
 @pytest.mark.parametrize("name", INTENDED)
-def test_little_things_that_are_refused(roomy: Any, name: str) -> None:
+def test_unneeded_operations_are_refused(roomy: Any, name: str) -> None:
     """D, part 5: things that no repository's tests should need are refused."""
     result = roomy.run(["python3", "-c", INTENDED[name]])
     assert result.exit_code not in (0, None)
 
 
-def test_a_suite_of_its_own(roomy: Any) -> None:
+def test_pytest_and_venv_work_as_the_sandbox_user(roomy: Any) -> None:
     """D, part 5: pytest with temporary files and a virtual environment work as the sandbox user."""
     suite = (
         b"import os\ndef test(tmp_path, capfd):\n    os.system(f'touch {tmp_path}/x'); assert os.listdir(tmp_path)\n"

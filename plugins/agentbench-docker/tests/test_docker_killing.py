@@ -66,7 +66,7 @@ def python(code: str, *, then: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("hosted", [True, False], ids=["process-1", "docker-exec"])
-def test_the_whole_family_dies_at_the_deadline(stage: Any, hosted: bool) -> None:
+def test_all_processes_of_a_command_die_at_the_deadline(stage: Any, hosted: bool) -> None:
     """T02, T03: setsid, double forks, ignored signals and an open stdout do not prevent the kill.
 
     Neither does ``timeout``, which waits forever for a child that ignores SIGTERM. The next call works.
@@ -79,7 +79,7 @@ def test_the_whole_family_dies_at_the_deadline(stage: Any, hosted: bool) -> None
         assert started.run("echo alive").stdout.text == "alive\n"
 
 
-def test_what_a_plain_client_would_have_left(started: Start) -> None:
+def test_deadline_ends_processes_that_a_killed_client_leaves(started: Start) -> None:
     """T01: a ``docker exec`` keeps running after its client is killed; our deadline ends the processes."""
     command = ["docker", "exec", started.id, *python(FAMILY, then="time.sleep(600)")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as client:
@@ -96,7 +96,7 @@ def test_what_a_plain_client_would_have_left(started: Start) -> None:
 
 
 @pytest.mark.parametrize("signal", ["KILL", "TERM", "STOP"])
-def test_signals_to_everybody(started: Start, signal: str) -> None:
+def test_signals_to_all_processes(started: Start, signal: str) -> None:
     """T04, F11: a signal to all processes hits only commands; the next one works in the same container.
 
     A killed command has exit code 137; a stopped one ends at the deadline.
@@ -110,7 +110,7 @@ def test_signals_to_everybody(started: Start, signal: str) -> None:
         started.wait_until_alone()
 
 
-def test_a_command_that_goes_for_its_supervisor(started: Start) -> None:
+def test_command_that_stops_or_kills_its_supervisor(started: Start) -> None:
     """F11: a stopped supervisor still enforces the deadline; killing it ends the command."""
     assert started.run("kill -STOP $PPID; sleep 600", seconds=0.5).timed_out
     assert started.strangers() == []
@@ -120,7 +120,7 @@ def test_a_command_that_goes_for_its_supervisor(started: Start) -> None:
     assert started.ask("echo alive") == "alive"
 
 
-def test_a_restless_family_dies(started: Start) -> None:
+def test_short_lived_processes_are_killed(started: Start) -> None:
     """T03: processes that live for less than a millisecond are killed, too."""
     result = started.run(python(RESTLESS), seconds=0.5)
     assert result.timed_out
@@ -156,7 +156,7 @@ def test_zombies(started: Start) -> None:
 
 
 @pytest.mark.parametrize("hosted", [True, False], ids=["process-1", "docker-exec"])
-def test_closing_waits_for_nobody(stage: Any, hosted: bool) -> None:
+def test_closing_needs_no_grace_period(stage: Any, hosted: bool) -> None:
     """T06, T07: closing needs no grace period, even if all processes and process 1 ignore SIGTERM."""
     with stage.start(hosted=hosted) as started:
         started.run(python(FAMILY))
@@ -182,7 +182,7 @@ def test_closing_while_a_command_runs(stage: Any, hosted: bool) -> None:
         assert started.processes() == []
 
 
-def test_paused_from_outside(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paused_container_is_a_sandbox_error(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """T09, X02: a command in a container paused from outside raises SandboxError after deadline and grace.
 
     A command cannot pause its own container. A paused container can be closed.
@@ -202,7 +202,7 @@ def test_paused_from_outside(stage: Any, monkeypatch: pytest.MonkeyPatch) -> Non
         assert started.processes() == []
 
 
-def test_once_leaves_nothing(stage: Any) -> None:
+def test_one_off_command_leaves_no_process(stage: Any) -> None:
     """T06: processes left by a one-off command are killed when it ends and at its deadline."""
     family = shlex.quote(FAMILY)
     result = stage.once(f"python3 -c {family}; exit 5")
@@ -212,7 +212,7 @@ def test_once_leaves_nothing(stage: Any) -> None:
     assert stage.containers() == []
 
 
-def test_two_who_remove_one_container(stage: Any) -> None:
+def test_concurrent_removals_of_a_container(stage: Any) -> None:
     """F10: concurrent removals all succeed, although the engine refuses one that is "already in progress"."""
     for _ in range(4):
         with stage.start() as started, ThreadPoolExecutor(4) as pool:

@@ -230,7 +230,7 @@ def test_different_pins_have_different_layers(make: Make, cache: Cache) -> None:
     assert "layer" not in make(PROJECT, PINS).facts
 
 
-def test_the_shared_cache_is_mounted_only_if_it_may_be(make: Make, provider: DockerProvider) -> None:
+def test_shared_cache_is_mounted_only_if_enabled(make: Make, provider: DockerProvider) -> None:
     """H39, M05: without the shared cache, neither the layer nor the rest of the setup has the mount."""
     mounted: list[bool] = []
 
@@ -257,7 +257,7 @@ def test_concurrent_setups_make_the_layer_once(make: Make) -> None:
     assert {run(environment, VERSION) for environment in made} == {"1.0"}
 
 
-def test_a_package_that_writes_everywhere_reaches_no_workspace(make: Make) -> None:
+def test_files_written_by_a_package_reach_no_workspace(make: Make) -> None:
     """H39: what it writes to the workspace, /tmp or HOME is lost, and its processes end with the layer's container."""
     look = "ls -A . /tmp /var/tmp ~ /opt/venv; grep --files-with-matches 'hos[t]ile' /proc/[0-9]*/cmdline; true"
     log = RecordingLog()

@@ -146,7 +146,7 @@ def test_many_sandboxes_at_once(dirs: Directories, environment: DockerEnvironmen
     assert dirs.owned("container") == []
 
 
-def test_time_under_load_is_the_commands_own(dirs: Directories, environment: DockerEnvironment) -> None:
+def test_load_of_other_sandboxes_causes_no_timeout(dirs: Directories, environment: DockerEnvironment) -> None:
     """F24: a half-second command does not reach a 20-second deadline while other sandboxes use every CPU."""
     busy = "(while :; do :; done) >/dev/null 2>&1 & " * (os.cpu_count() or 1)
     with contextlib.ExitStack() as stack:
@@ -185,7 +185,7 @@ provider.close()
 """
 
 
-def test_two_processes_that_prepare_the_same_at_once(dirs: Directories, cache: Path) -> None:
+def test_two_processes_prepare_an_environment_once(dirs: Directories, cache: Path) -> None:
     """F14: setup runs once if two processes prepare the same environment; the second waits for the first."""
     words = [sys.executable, "-c", PREPARES, json.dumps(dump(spec_of(COUNTING)))]
     own = os.environ | {"TMPDIR": str(dirs.temporary)}
@@ -215,7 +215,7 @@ def test_two_processes_that_prepare_the_same_at_once(dirs: Directories, cache: P
     assert (cache / "pip/count").read_text() == "made\n"
 
 
-def test_a_set_up_that_fails_leaves_nothing(dirs: Directories, cache: Path) -> None:
+def test_failed_setup_leaves_nothing(dirs: Directories, cache: Path) -> None:
     """A failed setup leaves no image, cache entry, container or network; the next one starts over."""
     images = set(dirs.owned("image"))
     spec = spec_of('echo made >> "$PIP_CACHE_DIR/count"', "exit 3", network_policy="setup_only")
@@ -248,7 +248,7 @@ def test_images_without_an_entry_are_swept_and_those_with_one_stay(dirs: Directo
         assert image not in dirs.owned("image")
 
 
-def test_sweeping_bears_that_an_image_goes_while_it_looks(
+def test_sweep_tolerates_concurrent_image_removal(
     dirs: Directories, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F14: a sweep tolerates that another run removes an image after it was listed."""
@@ -269,7 +269,7 @@ def test_sweeping_bears_that_an_image_goes_while_it_looks(
     assert image not in dirs.owned("image")
 
 
-def test_sweeping_spares_the_images_that_a_living_provider_uses(
+def test_sweep_keeps_images_that_another_provider_uses(
     dirs: Directories, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F14: a sweep with another cache spares an image that a live provider uses."""
@@ -285,7 +285,7 @@ def test_sweeping_spares_the_images_that_a_living_provider_uses(
             assert sandbox.exec("true", deadline=Deadline(SOON)).ok
 
 
-def test_sweeping_removes_what_the_dead_left_and_spares_the_living(dirs: Directories, cache: Path) -> None:
+def test_sweep_removes_only_resources_of_dead_owners(dirs: Directories, cache: Path) -> None:
     """F14: containers and networks of owners without a lease are removed; those of lease holders are not."""
     name = f"agentbench-{secrets.token_hex(6)}"
     make: dict[str, Callable[[str], str]] = {
@@ -305,7 +305,7 @@ def test_sweeping_removes_what_the_dead_left_and_spares_the_living(dirs: Directo
 
 @pytest.mark.mounts
 @pytest.mark.parametrize("hidden", ["temporary", ""], ids=["scratch", "scratch-and-cache"])
-def test_sweeping_spares_the_living_whose_files_it_cannot_see(dirs: Directories, cache: Path, hidden: str) -> None:
+def test_sweep_keeps_resources_of_owners_with_hidden_files(dirs: Directories, cache: Path, hidden: str) -> None:
     """F14: two jobs share an engine, each with its own /tmp, and one cache or two.
 
     A missing path does not mean that its owner is dead: containers and networks stay while the engine has the lease.
@@ -327,7 +327,7 @@ def _labels(owner: str) -> list[str]:
     return ["--label", f"agentbench.owner={owner}", "--label", f"agentbench.uid={os.geteuid()}"]
 
 
-def test_a_provider_that_is_closed_has_nothing_left(dirs: Directories, cache: Path) -> None:
+def test_closed_provider_leaves_nothing(dirs: Directories, cache: Path) -> None:
     """F14: closing a provider removes its open sandboxes, even in use, and nothing starts afterwards."""
     with provider() as made:
         environment = dirs.prepare(made, spec_of("true", network_policy="setup_only"))

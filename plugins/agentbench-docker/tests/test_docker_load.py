@@ -22,7 +22,7 @@ def allow(started: Any, processors: str) -> None:
     subprocess.run(command, capture_output=True, timeout=60, check=True)
 
 
-def test_a_container_that_wants_more_than_its_limit(started: Any) -> None:
+def test_command_over_the_cpu_limit_is_throttled(started: Any) -> None:
     """A command over its CPU limit is throttled; the next one is not charged for it."""
     allow(started, "0.1")
     result = started.run(FOUR_BURN, 1.5)
@@ -36,7 +36,7 @@ def test_a_container_that_wants_more_than_its_limit(started: Any) -> None:
     assert idle.cpu_sec < 0.1
 
 
-def test_a_start_of_its_own(stage: Any) -> None:
+def test_cpu_time_of_a_one_off_command_is_counted(stage: Any) -> None:
     """CPU time of a one-off command is counted, even if it timed out and was killed."""
     late = stage.once(
         "python3 -c 'import time\nwhile time.process_time() < 0.3: pass'; touch begun; sleep 60", until="begun"
@@ -45,7 +45,7 @@ def test_a_start_of_its_own(stage: Any) -> None:
     assert 0.25 < late.load.cpu_sec < 2
 
 
-def test_who_is_killed_for_memory(started: Any) -> None:
+def test_oom_kills_are_counted_per_command(started: Any) -> None:
     """Every OOM kill is counted for the command that caused it."""
     greedy = "python3 -c 'b\"x\" * (600 << 20)'"
     assert started.run(f"{greedy}; {greedy}; true").load.oom_kills == 2
@@ -81,6 +81,6 @@ def test_the_counters_of_cgroup_2(tmp_path: Path) -> None:
     assert "throttled_sec" not in counted.increase()
 
 
-def test_a_system_that_counts_nothing(tmp_path: Path) -> None:
+def test_system_without_counters(tmp_path: Path) -> None:
     """Without counters the result is empty."""
     assert ResourceCounters(f"{tmp_path}/").increase() == {}

@@ -115,7 +115,7 @@ def test_both_directions_end_separately(carrying: Carrying) -> None:
         assert rest(client) == b"answer"
 
 
-def test_a_reset_arrives_as_one(carrying: Carrying) -> None:
+def test_reset_by_the_server_resets_the_client(carrying: Carrying) -> None:
     """A connection that the server resets is reset for the client, too, and not ended in good order."""
     with carrying.client() as client, carrying.accept() as server:
         client.sendall(b"x")
@@ -148,7 +148,7 @@ def test_a_slow_client_gets_everything(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("side", ["client", "server"])
-def test_one_side_is_gone(carrying: Carrying, side: str) -> None:
+def test_close_on_one_side_ends_the_connection(carrying: Carrying, side: str) -> None:
     """E05: A connection whose one side was closed ends for the other one, even if that only writes."""
     with carrying.client() as client, carrying.accept() as server:
         client.sendall(b"x")
@@ -183,7 +183,7 @@ def test_a_slow_reader_takes_little_memory(carrying: Carrying) -> None:
             assert len(end._waiting) <= multiplexing._CONGESTED + CHUNK + HEADER.size
 
 
-def test_many_connections_with_much_to_say(carrying: Carrying) -> None:
+def test_connections_beyond_the_limit_lose_no_data(carrying: Carrying) -> None:
     """Every byte of twice as many connections as are carried at once arrives, in order and only once."""
     count = 2 * MOST_CONNECTIONS
     chance = random.Random(20)
@@ -252,7 +252,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_frames_that_break_the_rules(name: str) -> None:
+def test_invalid_frames_close_all_connections(name: str) -> None:
     """E05: Whatever the other end sends, this end stops with an error, and closes its connections."""
     made: list[socket.socket] = []
     with contextlib.ExitStack() as stack:
@@ -269,7 +269,7 @@ def test_frames_that_break_the_rules(name: str) -> None:
     assert all(connection.fileno() == -1 for connection in made)
 
 
-def test_an_end_that_does_not_read() -> None:
+def test_peer_that_does_not_read_is_an_error() -> None:
     """E05: Replies to frames cannot fill the memory: many connections that are refused at once."""
 
     def refuse() -> socket.socket:
@@ -286,7 +286,7 @@ def test_frames_of_an_unknown_connection(data: bytes) -> None:
     _feed(data, lambda: pytest.fail("nothing to open"))
 
 
-def test_nobody_listens() -> None:
+def test_closed_listener_ends_the_multiplexer() -> None:
     """The multiplexer ends if the socket to which it connects is closed."""
 
     def gone() -> socket.socket:

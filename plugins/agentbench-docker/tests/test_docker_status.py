@@ -53,7 +53,7 @@ def test_no_engine_is_exit_3_with_a_remedy(tmp_path: Path, monkeypatch: pytest.M
     assert "start dockerd" in error.remedy
 
 
-def test_no_client_is_told_from_no_engine(tmp_path: Path) -> None:
+def test_missing_docker_command_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="the docker command was not found on PATH"):
         look(environment(PATH=str(tmp_path)), Deadline(10))
 
@@ -122,7 +122,7 @@ def test_a_switch_that_prints_keys_is_refused(tmp_path: Path) -> None:
         look(environment(PYTHON_ON_WHALES_DEBUG="1"), Deadline(10))
 
 
-def test_certificates_are_still_the_users(recording_client: Path, tmp_path: Path) -> None:
+def test_certificates_of_the_user_are_used(recording_client: Path, tmp_path: Path) -> None:
     """The client is given the user's certificate directory, since its configuration directory is empty."""
     environ = environment(
         PATH=f"{recording_client.parent / 'bin'}:{os.environ['PATH']}",
@@ -135,7 +135,7 @@ def test_certificates_are_still_the_users(recording_client: Path, tmp_path: Path
     assert f"DOCKER_CERT_PATH={tmp_path}/.docker" in recording_client.read_text().splitlines()
 
 
-def test_an_answer_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+def test_unreadable_response_is_reported(tmp_path: Path) -> None:
     client = tmp_path / "docker"
     client.write_text("#!/bin/sh\nprintf 'not json \\033[31m\\n'\n")
     client.chmod(0o755)
@@ -145,7 +145,7 @@ def test_an_answer_that_cannot_be_read_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.docker
-def test_a_real_engine_says_what_it_is() -> None:
+def test_status_of_a_real_engine() -> None:
     result = CliRunner().invoke(docker, ["status", "--json"], catch_exceptions=False)
     facts = json.loads(result.output)
     asked = subprocess.run(

@@ -79,7 +79,7 @@ def images(reference: str) -> list[str]:
 # --- the image for tasks -----------------------------------------------------------------------------------------
 
 
-def test_the_default_of_tasks_is_what_build_makes() -> None:
+def test_build_makes_the_default_task_image() -> None:
     assert EnvironmentSettings().docker_image == building.TAG
 
 
@@ -95,7 +95,7 @@ def test_an_image_is_made_once_and_never_replaced() -> None:
     assert images(building.TAG) == before
 
 
-def test_a_base_that_is_not_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build_without_a_registry_fails_with_a_remedy(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A build without a reachable registry fails with a remedy, warns beforehand, and leaves no image."""
     monkeypatch.setattr(building, "TAG", f"agentbench-test/none:{secrets.token_hex(4)}")
     monkeypatch.setenv("SSL_CERT_FILE", "/etc/of-the-company.crt")
@@ -111,7 +111,7 @@ def test_a_base_that_is_not_there(client: Client, monkeypatch: pytest.MonkeyPatc
     assert begun.startswith("building ")
 
 
-def test_an_image_knows_its_packages_and_what_has_changed_since_the_release(
+def test_build_records_packages_and_reports_changed_ones(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A build records package versions and hashes and reports differences from the release."""
@@ -138,7 +138,7 @@ def test_an_image_knows_its_packages_and_what_has_changed_since_the_release(
         subprocess.run(["docker", "image", "rm", "--force", building.TAG], check=True, capture_output=True)
 
 
-def test_a_set_up_that_meets_a_certificate_that_it_does_not_trust(cache: Path, tree: Path) -> None:
+def test_tls_failure_in_setup_names_the_ca_bundle_option(cache: Path, tree: Path) -> None:
     """After a TLS failure, as behind a re-signing proxy, the message names the option that fixes it."""
     server = (
         "import http.server, ssl; tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); tls.load_cert_chain('/tmp/both');"
@@ -158,7 +158,7 @@ def test_a_set_up_that_meets_a_certificate_that_it_does_not_trust(cache: Path, t
         provider.close()
 
 
-def test_an_image_that_is_not_there(client: Client) -> None:
+def test_missing_image_has_a_remedy(client: Client) -> None:
     """The remedy for a missing image is to build or pull it; with ``never`` nothing is pulled."""
     with pytest.raises(UnavailableError) as caught:
         BaseImages(client, "missing").get("agentbench/py-runner:9.9.9", Deadline(60))
@@ -174,7 +174,7 @@ def test_an_image_that_is_not_there(client: Client) -> None:
 
 
 @pytest.mark.long
-def test_environments_are_kept_and_given_back(cache: Path, tree: Path) -> None:
+def test_environments_are_listed_and_pruned(cache: Path, tree: Path) -> None:
     """``list`` shows disk use; ``prune`` removes by age and size, but nothing that is in use."""
     assert "no prepared environments" in command("list").output
     provider = DockerProvider(DockerOptions())
@@ -207,7 +207,7 @@ def test_environments_are_kept_and_given_back(cache: Path, tree: Path) -> None:
     assert not plain.workspace.exists()
 
 
-def test_a_set_up_that_needs_a_place(cache: Path, tree: Path) -> None:
+def test_workspace_paths_that_hide_other_files_are_refused(cache: Path, tree: Path) -> None:
     """A workspace at a path that would hide other files is refused; an unusual path works."""
     provider = DockerProvider(DockerOptions())
     try:
@@ -236,7 +236,7 @@ def test_a_set_up_that_needs_a_place(cache: Path, tree: Path) -> None:
         provider.close()
 
 
-def test_a_tree_that_a_run_works_with_is_not_emptied(cache: Path, tree: Path) -> None:
+def test_workspace_in_use_is_not_emptied(cache: Path, tree: Path) -> None:
     """F31: a run keeps its workspace when another run prepares the same environment again."""
     spec = spec_of("echo made > made")
     first, second = DockerProvider(DockerOptions()), DockerProvider(DockerOptions())
@@ -256,7 +256,7 @@ def test_a_tree_that_a_run_works_with_is_not_emptied(cache: Path, tree: Path) ->
     assert not anew.workspace.exists()
 
 
-def test_what_users_make_of_an_environment_is_theirs(cache: Path, tree: Path) -> None:
+def test_sweep_keeps_containers_that_users_start_from_images(cache: Path, tree: Path) -> None:
     """F14: images do not pass on our owner labels, so the sweep spares containers that users run from them."""
     provider = DockerProvider(DockerOptions())
     try:
@@ -274,7 +274,7 @@ def test_what_users_make_of_an_environment_is_theirs(cache: Path, tree: Path) ->
     command("prune", "--all")
 
 
-def test_loosening_is_visible_whenever_it_was_prepared(cache: Path, tree: Path) -> None:
+def test_facts_describe_the_options_of_the_run(cache: Path, tree: Path) -> None:
     """D: the facts describe the options of this run, even if the environment comes from the cache."""
     spec = spec_of()
     facts = []
@@ -292,7 +292,7 @@ def test_loosening_is_visible_whenever_it_was_prepared(cache: Path, tree: Path) 
 # --- volumes and networks ----------------------------------------------------------------------------------------
 
 
-def test_a_volume_of_an_image_is_memory(cache: Path, tree: Path, tmp_path: Path) -> None:
+def test_image_volumes_are_tmpfs(cache: Path, tree: Path, tmp_path: Path) -> None:
     """H13: a volume declared by an image is a tmpfs, since an ordinary one would use the host's disk unwatched."""
     name = f"agentbench-test/volume:{secrets.token_hex(4)}"
     (tmp_path / "Dockerfile").write_text(f"FROM {building.TAG}\nUSER 0\nRUN mkdir -m 1777 /data\nVOLUME /data\n")
@@ -311,7 +311,7 @@ def test_a_volume_of_an_image_is_memory(cache: Path, tree: Path, tmp_path: Path)
         subprocess.run(["docker", "image", "rm", "--force", name], check=True, capture_output=True)
 
 
-def test_neighbours_with_a_network_do_not_reach_one_another(cache: Path, tree: Path, tmp_path: Path) -> None:
+def test_sandboxes_with_network_cannot_reach_each_other(cache: Path, tree: Path, tmp_path: Path) -> None:
     """H30: sandboxes with network access cannot reach each other, even if the policy is ``always``."""
     serve = "import socket; s = socket.create_server(('0.0.0.0', 8000)); open('up', 'w').close(); s.accept()"
     reach = "import socket, sys; socket.create_connection((sys.argv[1], 8000), 3)"

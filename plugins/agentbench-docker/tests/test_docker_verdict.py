@@ -107,7 +107,7 @@ def test_exit_codes_of_commands(stage: Any, hosted: bool) -> None:
 
 
 @pytest.mark.parametrize("command", ["exit 0", "exit 1", "exit 124", "exit 126", "exit 137", "kill -9 $$"])
-def test_exit_codes_of_a_start_of_its_own(stage: Any, command: str) -> None:
+def test_exit_codes_of_one_off_commands(stage: Any, command: str) -> None:
     """X01, X04, X05, X06: the same for one-off commands, whose exit code the engine reports."""
     result = stage.once(command)
     expected = 137 if "kill" in command else int(command.removeprefix("exit "))
@@ -115,7 +115,7 @@ def test_exit_codes_of_a_start_of_its_own(stage: Any, command: str) -> None:
 
 
 @LINES
-def test_nothing_printed_is_an_exit_code(stage: Any, hosted: bool) -> None:
+def test_command_cannot_forge_its_exit_code(stage: Any, hosted: bool) -> None:
     """X07, C20, C21: a command cannot forge its exit code, whatever it reads from its surroundings.
 
     The channel that reports how a command ended is out of its reach.
@@ -138,7 +138,7 @@ def test_nothing_printed_is_an_exit_code(stage: Any, hosted: bool) -> None:
     assert result.exit_code == 7, "the command forged its exit code"
 
 
-def test_the_channel_is_out_of_reach(started: Any) -> None:
+def test_command_cannot_access_the_channel(started: Any) -> None:
     """X07, H27: a command has three descriptors and cannot open those of process 1 or its supervisor."""
     assert started.ask(["ls", "/proc/self/fd"]).split() == ["0", "1", "2", "3"], "descriptor 3 is the listed directory"
     reach = """
@@ -160,7 +160,7 @@ def test_the_channel_is_out_of_reach(started: Any) -> None:
 
 @LINES
 @pytest.mark.parametrize("action", ["rm --force", "kill", "restart --time 0"])
-def test_ended_from_outside(stage: Any, meanwhile: Any, action: str, hosted: bool) -> None:
+def test_container_ended_from_outside_is_a_sandbox_error(stage: Any, meanwhile: Any, action: str, hosted: bool) -> None:
     """F10, X04: removing, killing or restarting the container raises SandboxError, neither a pass nor a fail."""
     with stage.start(hosted=hosted) as started:
 
@@ -185,7 +185,7 @@ def stale_state(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
 
 
 @pytest.mark.parametrize("action", ["kill", "restart --time 0"])
-def test_the_engine_hears_of_it_late(stage: Any, meanwhile: Any, stale_state: Any, action: str) -> None:
+def test_killed_container_still_reported_as_running(stage: Any, meanwhile: Any, stale_state: Any, action: str) -> None:
     """X04: a container killed from outside raises SandboxError, even if the engine still reports it as running."""
     with stage.start(hosted=False) as started:
         stale_state(started)
@@ -199,7 +199,7 @@ def test_the_engine_hears_of_it_late(stage: Any, meanwhile: Any, stale_state: An
             started.run(["sleep", "60"])
 
 
-def test_the_engine_hears_of_it_late_while_a_file_is_written(stage: Any, stale_state: Any) -> None:
+def test_write_to_a_killed_container_still_reported_as_running(stage: Any, stale_state: Any) -> None:
     """X04: the same holds for writing a file."""
     with stage.start(hosted=False) as started:
         stale_state(started)
@@ -208,7 +208,7 @@ def test_the_engine_hears_of_it_late_while_a_file_is_written(stage: Any, stale_s
             started.sandbox.write_file("app.txt", b"text")
 
 
-def test_a_command_that_leaves_no_room(stage: Any) -> None:
+def test_command_that_kills_its_wrapper_at_the_process_limit(stage: Any) -> None:
     """F11, F27: at the process limit, a command that kills its own wrapper gets exit code 137, not SandboxError."""
     fill = "try:\n    while os.fork(): pass\nexcept OSError: os.kill(os.getppid(), 9)\ntime.sleep(20)"
     with stage.start(hosted=False) as started:
@@ -218,7 +218,7 @@ def test_a_command_that_leaves_no_room(stage: Any) -> None:
 
 
 @LINES
-def test_asked_politely_from_outside(stage: Any, meanwhile: Any, hosted: bool) -> None:
+def test_process_1_ignores_term_int_and_hup(stage: Any, meanwhile: Any, hosted: bool) -> None:
     """X04: process 1 ignores TERM, INT and HUP; the command keeps its own exit code."""
     with stage.start(hosted=hosted) as started:
 
@@ -232,7 +232,7 @@ def test_asked_politely_from_outside(stage: Any, meanwhile: Any, hosted: bool) -
 
 
 @pytest.mark.parametrize("action", ["rm --force", "kill", "restart --time 0"])
-def test_ended_from_outside_while_scoring(stage: Any, meanwhile: Any, action: str) -> None:
+def test_one_off_container_ended_from_outside_is_a_sandbox_error(stage: Any, meanwhile: Any, action: str) -> None:
     """F10, X04: the same for one-off commands."""
     known = set(stage.containers())
     meanwhile(lambda: _succeeds(docker(*action.split(), running(stage, known, "sleep 60"))))
@@ -315,7 +315,7 @@ def test_starving_process_1(started: Any, what: str) -> None:
         assert result.exit_code in (7, 126, 137, 139)
 
 
-def test_killing_everybody_at_once(started: Any) -> None:
+def test_command_that_kills_all_processes_is_not_restarted(started: Any) -> None:
     """F11, T04: a command that kills everything at once has exit code 137 and is not started a second time."""
     for command in ("kill -9 -1", "kill -9 $PPID") * 8:
         result = started.run(f"echo ran >> count; {command}; sleep 20")
@@ -323,7 +323,7 @@ def test_killing_everybody_at_once(started: Any) -> None:
         assert started.ask("cat count; rm count") == "ran"
 
 
-def test_killing_everybody_while_scoring(stage: Any) -> None:
+def test_one_off_command_that_kills_all_processes_fails(stage: Any) -> None:
     """F11, T04: tests that kill everything, including their supervisor, fail."""
     for _ in range(3):  # the outcome may depend on a race
         result = stage.once("kill -9 -1; exit 0")
@@ -360,7 +360,7 @@ def test_out_of_memory(stage: Any, started: Any) -> None:
         assert (once.exit_code, once.limits_hit) == (code, ("oom",))
 
 
-def test_memory_that_nobody_holds(stage: Any, started: Any) -> None:
+def test_tmpfs_files_count_as_memory(stage: Any, started: Any) -> None:
     """H17: files in tmpfs count as memory; filling it is attributed to the command, even if process 1 is killed."""
     fill = "head -c 400000000 /dev/zero > /dev/shm/x; head -c 200000000 /dev/zero > /tmp/x; echo filled; exit 0"
     result = started.run(fill)

@@ -89,13 +89,13 @@ def test_round_trip(value: Any) -> None:
 
 
 @given(PLAIN, PLAIN)
-def test_equality_is_pythons(one: Any, other: Any) -> None:
+def test_equality_matches_python(one: Any, other: Any) -> None:
     assert equal(one, other) == (one == other)
     assert holds("!=", form(one), form(other)) == (one != other)
 
 
 @given(NUMBERS, NUMBERS, st.sampled_from(["<", "<=", ">", ">="]))
-def test_orderings_are_pythons(one: Any, other: Any, operator: str) -> None:
+def test_orderings_match_python(one: Any, other: Any, operator: str) -> None:
     try:
         wanted = {"<": lambda: one < other, "<=": lambda: one <= other, ">": lambda: one > other}.get(
             operator, lambda: one >= other
@@ -245,7 +245,7 @@ DIFFERENT: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
-def test_what_is_the_same(one: Any, other: Any) -> None:
+def test_equal_values(one: Any, other: Any) -> None:
     """Values that are equal in Python are equal here, whatever their exact types."""
     assert equal(one, other)
     assert equal(other, one)
@@ -253,7 +253,7 @@ def test_what_is_the_same(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
-def test_what_differs(one: Any, other: Any) -> None:
+def test_different_values(one: Any, other: Any) -> None:
     assert not equal(one, other)
     assert not equal(other, one)
     assert holds("!=", form(one), form(other))
@@ -304,7 +304,7 @@ def test_approx(value: Any, expected: Any, near: bool) -> None:
     assert equal(value, expected) is near
 
 
-def test_approx_where_pytest_breaks() -> None:
+def test_approx_of_a_very_large_integer() -> None:
     assert not equal(10**400, pytest.approx(1.0))
 
 
@@ -452,7 +452,7 @@ def test_keys_are_not_hashed_again() -> None:
         assert canonical_or_not(value)[0] == "!"
 
 
-def test_what_is_too_large() -> None:
+def test_values_that_are_too_large() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
@@ -491,7 +491,7 @@ def test_the_text_of_an_exception() -> None:
     assert taken(recorder) == [[5, "wrong\nmore", "w.*"]]
 
 
-def test_too_many_records_are_handed_on() -> None:
+def test_excess_records_are_passed_to_overflow() -> None:
     recorder, handed = Recorder(), list[str]()
     recorder.overflow = handed.extend
     for number in range(20):
@@ -603,7 +603,7 @@ EXPECTED = [
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_hostile_values_take_no_time(name: str) -> None:
+def test_hostile_values_are_compared_quickly(name: str) -> None:
     hostile, started = FORMS[name], time.process_time()
     for expected in EXPECTED:
         for operator in OPERATORS:
@@ -649,5 +649,5 @@ def test_first_difference(value: Any, expected: Any, told: str) -> None:
         (range(3), "range(0, 3)"),
     ],
 )
-def test_shown_as_python_writes_it(value: Any, text: str) -> None:
+def test_values_are_formatted_like_python(value: Any, text: str) -> None:
     assert format_value(form(value)) == text

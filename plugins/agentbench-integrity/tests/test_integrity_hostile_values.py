@@ -78,7 +78,7 @@ HEAVY = {
 
 
 @pytest.mark.parametrize("kind", HEAVY)
-def test_a_heavy_value_is_read_at_once_and_not_right(kind: str) -> None:
+def test_heavy_values_are_compared_quickly_and_unequal(kind: str) -> None:
     """C32: comparing and showing a heavy value is fast, and every comparison fails."""
     value = HEAVY[kind]
     started = time.process_time()
@@ -109,7 +109,7 @@ def test_a_heavy_value_is_read_at_once_and_not_right(kind: str) -> None:
         (["unknown", 5], 5),
     ],
 )
-def test_no_form_is_equal_to_what_it_is_not(value: Any, expected: Any) -> None:
+def test_forged_forms_are_unequal(value: Any, expected: Any) -> None:
     """C11, C32: the program cannot return an approximation, and objects need all compared fields."""
     assert not holds("==", value, expected)
     assert not holds("almost", value, expected)
@@ -124,7 +124,7 @@ def test_an_approximation_is_an_expectation() -> None:
     assert not is_value(near)
 
 
-def test_many_equal_hashes_of_objects_are_few_enough() -> None:
+def test_sets_of_objects_with_equal_hashes_are_compared() -> None:
     """Sets of up to some hundred objects of one class can be compared."""
     some = ["set", *[["object", "A", ["b", number]] for number in range(150)]]
     assert holds("==", some, ["set", *some[:0:-1]])
@@ -137,7 +137,7 @@ def test_lines_that_would_take_much_memory() -> None:
     assert not found.records
 
 
-def test_what_is_told_can_be_printed() -> None:
+def test_explanations_are_escaped() -> None:
     """C32: names and messages of the code under test are escaped in explanations."""
     line = {"id": "a", "when": "call", "outcome": "failed", "why": "\ud800\x1b]0;x\x07\u202e"}
     found = parse_results(signed(json.dumps(line).encode()), KEY)

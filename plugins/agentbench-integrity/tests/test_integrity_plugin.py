@@ -27,7 +27,7 @@ def test_the_attack_for_other_plugins() -> None:
     assert registered == [("adversaries", "agentbench_integrity.attack.registered:attack")]
 
 
-def test_a_run_without_it_says_both_ways_on(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
+def test_run_without_the_plugin_names_both_remedies(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
     """Without the plugin a run does not fall back to an unchecked scorer; the error names both remedies."""
     task = make_task()
     stopped = run_agentbench("--no-plugin", "integrity", "run-task", "--task", str(task), "--agent", "scripted")

@@ -41,7 +41,9 @@ def configfile(place: Path, *arguments: str) -> str:
         ({"pyproject.toml": TOML, "sub/test_b.py": TEST}, ["-k", "sub", "sub"]),
     ],
 )
-def test_as_pytest_finds_them(files: dict[str, str], arguments: list[str], tmp_path: Path) -> None:
+def test_settings_file_is_the_one_that_pytest_finds(
+    files: dict[str, str], arguments: list[str], tmp_path: Path
+) -> None:
     """The chosen settings file is the one that pytest finds in the pristine tree."""
     place, copy = tmp_path / "place", tmp_path / "copy"
     for name, text in {"test_a.py": TEST, **files}.items():
@@ -53,7 +55,7 @@ def test_as_pytest_finds_them(files: dict[str, str], arguments: list[str], tmp_p
     assert configfile(place, *arguments, *said) == configfile(copy, *arguments) != ""
 
 
-def test_new_settings_do_not_count(tmp_path: Path) -> None:
+def test_settings_added_by_an_agent_are_ignored(tmp_path: Path) -> None:
     """C06: if the task has no settings, files added by an agent have no effect at any depth."""
     place, copy = tmp_path / "place", tmp_path / "copy"
     for root in (place, copy):
@@ -84,13 +86,13 @@ def test_settings_that_an_agent_may_edit(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["-c", "other.ini"], ["-cother.ini"], ["--config-file=x"]])
-def test_a_command_that_says_so_itself(arguments: list[str], tmp_path: Path) -> None:
+def test_settings_named_by_the_command_are_kept(arguments: list[str], tmp_path: Path) -> None:
     """Settings named by the task's command are kept; test ids still start at the workspace."""
     with Tree(tmp_path) as tree:
         assert config_arguments(arguments, tree, tree) == ["--rootdir", "."]
 
 
-def test_a_command_that_says_where_the_root_is(tmp_path: Path) -> None:
+def test_rootdir_in_the_command_enables_no_agent_settings(tmp_path: Path) -> None:
     """A ``--rootdir`` in the command does not enable an agent's settings."""
     with Tree(tmp_path) as tree:
         assert config_arguments(["--rootdir=sub"], tree, tree)[0] == "-c"

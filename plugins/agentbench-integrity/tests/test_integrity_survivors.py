@@ -27,7 +27,7 @@ from agentbench_integrity.scorer.blinding.transform import blind
         ("text = 'a' * 5\nassert parse(text) == [text, 17]", False),
     ],
 )
-def test_what_is_left_makes_it(body: str, expected: bool) -> None:
+def test_values_recoverable_from_the_remaining_code(body: str, expected: bool) -> None:
     """C32: a value is recoverable from variables, tables and helpers that are left in the blinded test."""
     head = "from datetime import timedelta\nfrom program import parse, render\nCODES = {'a': 7, 'b': 9}\n\n\n"
     helper = "def model(text):\n    return text.upper()\n\n\n"
@@ -37,7 +37,7 @@ def test_what_is_left_makes_it(body: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize("expected", ["missing", "5 5", "timedelta(...", "", "x" * 5 + "..."])
-def test_what_cannot_be_told(expected: str) -> None:
+def test_missing_names_and_truncated_sources_are_not_recoverable(expected: str) -> None:
     """Missing names and truncated sources are not recoverable."""
     assert not is_recoverable(expected, "test_it", ast.parse("def test_it():\n    pass\n"))
     assert not is_recoverable(expected, "Odd::test_gone", ast.parse(""))

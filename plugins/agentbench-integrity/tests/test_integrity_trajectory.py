@@ -101,7 +101,7 @@ def test_lines_of_hidden_tests(attempt: Attempt, before: str) -> None:
     ]
 
 
-def test_lines_that_an_agent_may_know(attempt: Attempt) -> None:
+def test_known_lines_are_allowed(attempt: Attempt) -> None:
     """Lines that are public, given, or written by the agent before they were shown are allowed."""
     text = "\n".join(LINES)
     public = {line.strip() for line in LINES[:4]}
@@ -167,7 +167,7 @@ def test_the_path_of_a_hidden_test(attempt: Attempt) -> None:
         "wget https://files.example/Clamp_Tool-2.0.tar.gz",
     ],
 )
-def test_looking_for_what_came_later(attempt: Attempt, command: str) -> None:
+def test_history_and_release_commands_are_found(attempt: Attempt, command: str) -> None:
     """C26: commands that look for the history or a release of the project are found."""
     assert find_history_command(command, {"clamp-tool"})
     (said,) = attempt.suspicions(step(3, command))
@@ -203,12 +203,12 @@ def test_looking_for_what_came_later(attempt: Attempt, command: str) -> None:
         "",
     ],
 )
-def test_what_everybody_does(command: str) -> None:
+def test_ordinary_commands_are_allowed(command: str) -> None:
     """Commands that look at one's own work are allowed."""
     assert find_history_command(command, {"clamp-tool"}) is None
 
 
-def test_who_looks_for_a_command_does_not_run_it(attempt: Attempt) -> None:
+def test_searching_for_the_text_of_a_command_is_allowed(attempt: Attempt) -> None:
     """Searching for the text of a command is allowed; searching git internals is not."""
     search = step(1, "", tool="search")
     search["call"]["arguments"] = {"query": "git fetch"}
@@ -257,7 +257,7 @@ def test_damaged_and_endless_lines(attempt: Attempt, monkeypatch: pytest.MonkeyP
         assert suspicious_steps(attempt.directory, SECRETS, HIDDEN, known()) == ["step 9: git reflog"]
 
 
-def test_memory_is_that_of_a_line(attempt: Attempt) -> None:
+def test_memory_depends_on_the_longest_line(attempt: Attempt) -> None:
     """Memory use depends on the longest line, not on the file."""
     lines = [step(n, "cat x", "x" * 200_000) for n in range(100)]
     attempt.suspicions(*lines)
@@ -279,7 +279,7 @@ WILD = st.recursive(
 
 @given(st.lists(st.fixed_dictionaries({"step": WILD, "call": WILD, "result": WILD, "messages": WILD}), max_size=4))
 @settings(max_examples=100, deadline=None)
-def test_whatever_stands_in_the_files(tmp_path_factory: pytest.TempPathFactory, lines: list[Any]) -> None:
+def test_arbitrary_content_raises_nothing(tmp_path_factory: pytest.TempPathFactory, lines: list[Any]) -> None:
     """Arbitrary content raises nothing, and later lines are still read."""
     attempt = Attempt(tmp_path_factory.mktemp("wild"))
     good = [*lines, step(99, "cat", CANARY)]
@@ -288,7 +288,7 @@ def test_whatever_stands_in_the_files(tmp_path_factory: pytest.TempPathFactory, 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=6), max_size=40), st.text("ab\n\\ ", max_size=120))
 @settings(max_examples=200, deadline=None)
-def test_no_line_is_forgotten(lines: list[str], text: str) -> None:
+def test_lines_that_are_suffixes_of_others_are_found(lines: list[str], text: str) -> None:
     """The same lines are found as by trying each, even if one is a suffix of another."""
     pieces = [piece.rstrip() for line in text.splitlines() for piece in {line, *line.split("\\n")}]
     assert set(Lines(lines).matches(text)) == {line for line in lines for piece in pieces if piece.endswith(line)}
@@ -314,7 +314,7 @@ def test_lines_with_the_same_end() -> None:
     ],
     ids=["no line", "nearly a line", "a line", "one long line", "as long as a line"],
 )
-def test_time_grows_with_the_text_and_not_with_the_lines(piece: str) -> None:
+def test_search_time_is_linear_in_the_text(piece: str) -> None:
     """Four times the text takes about four times as long, however many lines have the same suffix."""
     nested = ["a" * length for length in range(40, 1000)]
     few = Lines([*nested, *(f"assert value({n:05}){SAME_END}" for n in range(1000))])
@@ -333,7 +333,7 @@ def test_time_grows_with_the_text_and_not_with_the_lines(piece: str) -> None:
 
 @given(st.text(max_size=2000), st.text(max_size=300))
 @settings(max_examples=150, deadline=None)
-def test_lines_are_found_wherever_they_end(text: str, before: str) -> None:
+def test_matches_equal_those_of_a_plain_search(text: str, before: str) -> None:
     """The same lines and canaries are found as by a plain search."""
     line = LINES[0].strip()
     lines = Lines([line, LINES[1].strip()])
@@ -349,6 +349,6 @@ def test_lines_are_found_wherever_they_end(text: str, before: str) -> None:
     ["a" * 3_000_000, "git\n" * 150_000, "0-" * 1_500_000, "git " * 500_000, "\\n" * 1_000_000, "'" * 3_000_000],
     ids=["letters", "lines", "dashes", "gits", "literals", "quotes"],
 )
-def test_texts_that_are_made_to_take_long(attempt: Attempt, text: str) -> None:
+def test_pathological_texts_are_searched_in_one_pass(attempt: Attempt, text: str) -> None:
     """The text is searched in one pass; a backtracking expression would not finish."""
     assert attempt.suspicions(step(1, text, text), step(2, "git reflog"))[-1] == "step 2: git reflog"

@@ -54,13 +54,13 @@ def test_standard_input_is_empty(sandbox: LocalSandbox) -> None:
     assert result.stdout.text == "empty\n"
 
 
-def test_a_command_that_closes_its_output_runs_on(sandbox: LocalSandbox) -> None:
+def test_command_continues_after_closing_its_output(sandbox: LocalSandbox) -> None:
     """The command ends with its process, not with its output."""
     result = sandbox.exec("exec >&- 2>&-; sleep 0.1; exit 9", deadline=Deadline(SOON))
     assert result.exit_code == 9
 
 
-def test_signals_are_as_after_a_login(sandbox: LocalSandbox) -> None:
+def test_signal_dispositions_are_the_default(sandbox: LocalSandbox) -> None:
     """Python ignores SIGPIPE; the task's shell pipelines must not inherit that."""
     result = sandbox.exec("yes | head -n 1; grep -E 'Sig(Ign|Blk)' /proc/self/status", deadline=Deadline(SOON))
     first, *masks = result.stdout.text.splitlines()
@@ -191,7 +191,7 @@ def test_descriptors_do_not_leak(sandbox: LocalSandbox) -> None:
     assert len(os.listdir("/proc/self/fd")) <= before + 1  # noqa: PTH208
 
 
-def test_the_server_may_die(sandbox: LocalSandbox) -> None:
+def test_killed_fork_server_is_restarted(sandbox: LocalSandbox) -> None:
     """If the process that forks supervisors is killed, the next command starts another."""
     supervision: Supervision = sandbox._supervision
     assert sandbox.exec("true", deadline=Deadline(SOON)).exit_code == 0

@@ -20,7 +20,7 @@ def test_reading(sandbox: LocalSandbox, workspace: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["missing", "file/below", "bad\0name"])
-def test_reading_what_is_not_there(sandbox: LocalSandbox, workspace: Path, path: str) -> None:
+def test_reading_a_missing_file(sandbox: LocalSandbox, workspace: Path, path: str) -> None:
     """The error type is one that agents understand."""
     (workspace / "file").touch()
     with pytest.raises(ToolError) as caught:
@@ -28,7 +28,7 @@ def test_reading_what_is_not_there(sandbox: LocalSandbox, workspace: Path, path:
     assert caught.value.error_type == "not_found"
 
 
-def test_reading_what_is_not_a_file(sandbox: LocalSandbox, workspace: Path) -> None:
+def test_reading_anything_but_a_file_is_refused(sandbox: LocalSandbox, workspace: Path) -> None:
     """Files that could block forever are refused."""
     os.mkfifo(workspace / "pipe")
     for path in (".", "pipe", "/dev/zero"):
@@ -38,7 +38,7 @@ def test_reading_what_is_not_a_file(sandbox: LocalSandbox, workspace: Path) -> N
 
 
 @pytest.mark.parametrize("path", ["..", "../other", "a/../../other"])
-def test_relative_paths_stay_below(sandbox: LocalSandbox, path: str) -> None:
+def test_relative_paths_stay_in_the_workspace(sandbox: LocalSandbox, path: str) -> None:
     """Other files on the host need an absolute path."""
     with pytest.raises(PathEscapeError):
         sandbox.read_file(path, limit=1)
@@ -65,7 +65,7 @@ def test_writing_keeps_the_mode_and_breaks_links(sandbox: LocalSandbox, workspac
     assert (workspace / "other").read_text() == "old"
 
 
-def test_writing_where_it_cannot_be(sandbox: LocalSandbox, workspace: Path) -> None:
+def test_writing_to_impossible_paths_changes_nothing(sandbox: LocalSandbox, workspace: Path) -> None:
     """Directories are not replaced, and nothing is created below a file."""
     (workspace / "directory").mkdir()
     (workspace / "file").touch()

@@ -47,7 +47,7 @@ def python(code: str, *, then: str = "") -> list[str]:
     return [sys.executable, "-c", code + then]
 
 
-def test_the_whole_family_dies_at_the_deadline(
+def test_all_processes_of_a_command_die_at_the_deadline(
     sandbox: LocalSandbox, workspace: Path, mark: Mark, until: Until
 ) -> None:
     """Despite setsid, double forks, ignored signals and an open stdout."""
@@ -58,7 +58,7 @@ def test_the_whole_family_dies_at_the_deadline(
     assert mark.alive() == []
 
 
-def test_a_restless_family_dies(sandbox: LocalSandbox, mark: Mark) -> None:
+def test_short_lived_processes_are_killed(sandbox: LocalSandbox, mark: Mark) -> None:
     """Even processes that live for less than a millisecond are killed."""
     result = sandbox.exec(python(RESTLESS), deadline=Deadline(0.3), env=mark.env)
     assert result.timed_out
@@ -86,7 +86,7 @@ def test_background_processes_live_until_close(sandbox: LocalSandbox, mark: Mark
     assert mark.alive() == []
 
 
-def test_a_background_process_may_go_on_printing(sandbox: LocalSandbox, workspace: Path, mark: Mark) -> None:
+def test_background_process_can_keep_printing(sandbox: LocalSandbox, workspace: Path, mark: Mark) -> None:
     """Its output is discarded, but it neither blocks nor gets SIGPIPE."""
     command = "(sleep 0.4; head -c 300000 /dev/zero; touch printed; sleep 600) & echo started"
     assert sandbox.exec(command, deadline=Deadline(SOON), env=mark.env).stdout.text == "started\n"
@@ -118,7 +118,7 @@ def test_close_from_another_thread(sandbox: LocalSandbox, mark: Mark) -> None:
         sandbox.exec("true", deadline=Deadline(SOON))
 
 
-def test_closing_twice_at_once(sandbox: LocalSandbox, mark: Mark) -> None:
+def test_concurrent_closes(sandbox: LocalSandbox, mark: Mark) -> None:
     """When ``close`` returns in any thread, all processes are gone."""
     sandbox.exec(python(FAMILY), deadline=Deadline(SOON), env=mark.env)
     left: list[list[int]] = []
@@ -151,7 +151,7 @@ def test_interrupting(sandbox: LocalSandbox, mark: Mark) -> None:
     assert mark.alive() == []
 
 
-def test_run_once_leaves_nothing(make: Make, workspace: Path, mark: Mark) -> None:
+def test_run_once_leaves_no_process(make: Make, workspace: Path, mark: Mark) -> None:
     """Background processes are killed when the main process ends."""
     command = f"AGENTBENCH_TEST_MARK={mark.value} {sys.executable} -c '{FAMILY.replace(chr(39), chr(34))}'; exit 5"
     result = make().run_once(Command(command), workspace, Deadline(SOON))

@@ -42,14 +42,14 @@ def test_readme_documents_every_option() -> None:
         assert f"| `{row.name}` | {row.help} |" in text
 
 
-def test_a_run_as_it_is_typed(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
+def test_local_is_the_default_sandbox(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
     """This sandbox is the default."""
     done = run_agentbench("run-task", "--task", str(make_task()), "--agent", "scripted")
     assert "1 of 1 scored attempts passed" in done.out, done.err
     assert "'local' sandbox is not isolated" in done.out + done.err
 
 
-def test_a_run_without_it_says_what_to_install(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
+def test_run_without_the_plugin_names_the_distribution(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
     stopped = run_agentbench("--no-plugin", "local", "run-task", "--task", str(make_task()), "--agent", "scripted")
     assert stopped.code == 2
     assert "no sandbox 'local'" in stopped.err

@@ -40,7 +40,7 @@ def once(environment: LocalEnvironment, command: str, workspace: Path, **given: 
     return result.exit_code, result.stdout.text + result.stderr.text
 
 
-def test_without_set_up(make: Make, pristine: Path, log: Log) -> None:
+def test_without_setup(make: Make, pristine: Path, log: Log) -> None:
     """The environment is a copy that keeps symlinks, and only captures run."""
     environment = make()
     assert environment.workspace != pristine
@@ -52,12 +52,12 @@ def test_without_set_up(make: Make, pristine: Path, log: Log) -> None:
     assert "network" in facts["limits_not_enforced"]
 
 
-def test_another_python_is_a_fact_where_nothing_is_installed(make: Make) -> None:
+def test_python_mismatch_without_setup_is_recorded(make: Make) -> None:
     """The suite still runs, and its records have the version."""
     assert make(python="3.2").facts["python"].endswith("(required: 3.2)")
 
 
-def test_captures_of_the_interpreter_are_asked_once(make: Make, log: Log, pristine: Path) -> None:
+def test_captures_of_the_interpreter_are_cached(make: Make, log: Log, pristine: Path) -> None:
     """Captures of the interpreter are cached, so six tasks without setup run ``pip freeze`` once."""
     first = make(capture=("python -V", "cat pkg/module.py"))
     (pristine / "pkg/module.py").write_text("ANSWER = 42\n")
@@ -69,7 +69,7 @@ def test_captures_of_the_interpreter_are_asked_once(make: Make, log: Log, pristi
 
 
 @pytest.mark.usefixtures("light")
-def test_set_ups_that_share_no_cache(provider: LocalProvider, pristine: Path, spec_of: SpecOf, log: Log) -> None:
+def test_setups_without_a_shared_cache(provider: LocalProvider, pristine: Path, spec_of: SpecOf, log: Log) -> None:
     """pip has no cache in such a setup, and the environment is another one."""
     spec = spec_of("echo $PIP_NO_CACHE_DIR-$PIP_CACHE_DIR")
     separate = attrs.evolve(spec, setup=attrs.evolve(spec.setup, shared_cache=False))
@@ -121,7 +121,7 @@ def test_waiting_ends_with_the_deadline(
 
 
 @pytest.mark.usefixtures("light")
-def test_set_up_that_fails(make: Make, log: Log, scratch: Path) -> None:
+def test_failing_setup(make: Make, log: Log, scratch: Path) -> None:
     """The first failure ends it, with the command, exit code and output in the message."""
     with pytest.raises(SetupError) as caught:
         make("echo fine", "echo a line; echo the reason >&2; exit 7", "touch never")
@@ -135,7 +135,7 @@ def test_set_up_that_fails(make: Make, log: Log, scratch: Path) -> None:
 
 
 @pytest.mark.usefixtures("light")
-def test_set_up_that_takes_too_long(
+def test_setup_that_takes_too_long(
     provider: LocalProvider, pristine: Path, spec_of: SpecOf, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command is killed, and the error names it."""
@@ -154,7 +154,7 @@ def older(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("older")
-def test_set_up_with_the_python_that_the_task_asks_for(
+def test_setup_with_the_python_required_by_the_task(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is found on PATH. A task without setup uses the Python of AgentBench."""
@@ -166,7 +166,7 @@ def test_set_up_with_the_python_that_the_task_asks_for(
     assert make().facts["python"] == f"3.2.0 (required: {RUNNING})"
 
 
-def test_set_up_with_the_python_that_the_user_names(
+def test_setup_with_the_python_named_by_the_user(
     pristine: Path, spec_of: SpecOf, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The option applies to all tasks, so PATH is not searched."""
@@ -179,14 +179,14 @@ def test_set_up_with_the_python_that_the_user_names(
     provider.close()
 
 
-def test_set_up_for_another_python(make: Make, log: Log) -> None:
+def test_setup_for_another_python(make: Make, log: Log) -> None:
     """It fails before installing, and the error has both versions and a remedy."""
     with pytest.raises(SetupError, match=rf"requires Python 3\.2, but .* has {RUNNING}.*\n.*`python`.*`python3\.2`"):
         make("touch never", python="3.2")
     assert log.commands == []
 
 
-def test_a_virtual_environment_of_its_own(
+def test_setup_has_a_separate_virtual_environment(
     make: Make, workspace: Path, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has pip and, without an index, pytest, and is separate from the harness."""
@@ -205,7 +205,7 @@ def test_a_virtual_environment_of_its_own(
     assert once(environment, "python -m pytest --version", workspace) == (0, f"pytest {pytest.__version__}\n")
 
 
-def test_what_was_installed_in_place_comes_from_the_fork(make: Make, workspace: Path) -> None:
+def test_editable_installations_use_the_fork(make: Make, workspace: Path) -> None:
     """Otherwise an editable installation would test the prepared tree, which agents never change."""
     link = "import site, os; open(site.getsitepackages()[0] + '/{name}', 'w').write({text})"
     path = link.format(name="__editable__.demo.pth", text="os.getcwd() + '/pkg'")

@@ -29,7 +29,7 @@ def test_preflight_without_a_temporary_directory(provider: LocalProvider, monkey
         provider.preflight([])
 
 
-def test_preflight_where_nothing_may_run(provider: LocalProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preflight_on_a_noexec_file_system(provider: LocalProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a file system mounted with noexec."""
     monkeypatch.setattr(Path, "chmod", lambda *_: None)
     with pytest.raises(UnavailableError, match="set TMPDIR"):
@@ -82,7 +82,7 @@ def test_an_interpreter_by_version(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert interpreters.find_version("3.1") is None
 
 
-def test_commands_that_an_interpreter_lacks(tmp_path: Path) -> None:
+def test_missing_python_command_is_added(tmp_path: Path) -> None:
     """Some systems only have ``python3``."""
     (tmp_path / "python3").symlink_to(sys.executable)
     bare = attrs.evolve(interpreters.running(), executable=tmp_path / "python3", has_pytest=False)

@@ -35,7 +35,7 @@ def variables(sandbox: LocalSandbox, **more: str) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("planted")
-def test_variables_are_few(sandbox: LocalSandbox) -> None:
+def test_only_expected_variables_are_set(sandbox: LocalSandbox) -> None:
     """Only these, and none of the host."""
     seen = variables(sandbox, MORE="given")
     seen.pop("VIRTUAL_ENV", None)  # set if the tests run in one
@@ -47,7 +47,7 @@ def test_variables_are_few(sandbox: LocalSandbox) -> None:
 
 
 @pytest.mark.usefixtures("planted")
-def test_no_secret_above_either(sandbox: LocalSandbox) -> None:
+def test_supervisors_do_not_have_host_variables(sandbox: LocalSandbox) -> None:
     """The processes that supervise a command do not have the host's variables either."""
     result = sandbox.exec("cat /proc/$PPID/environ /proc/$PPID/cmdline", deadline=Deadline(SOON))
     assert b"supervise.py" in result.stdout.data
@@ -95,7 +95,7 @@ def test_home_and_temporary_directory_are_private(make: Make, workspace: Path) -
     assert not any(place.exists() for place in places)
 
 
-def test_what_set_up_sees_in_addition() -> None:
+def test_additional_variables_of_setup() -> None:
     """Variables for pip's index, but none that change where it installs, and no other secrets."""
     host = {
         "PIP_INDEX_URL": "https://index.invalid/simple",

@@ -152,7 +152,7 @@ def test_it_continues_where_it_stopped_and_gives_up_in_time() -> None:
     assert "give up" in chat.ask().text
 
 
-def test_nothing_fails() -> None:
+def test_no_change_if_all_tests_pass() -> None:
     chat = Chat(INSTRUCTION, ALL)
     chat.upload()
     chat.call(searched("5 tests pass, 0 fail"), expected="run")
@@ -372,7 +372,7 @@ def _is_compound(name: str) -> bool:
 _PYTHONS = (str, bytes, list, dict, set, int, tuple, ast, re, tokenize, io, argparse, unicodedata)
 
 
-def test_it_contains_nothing_of_any_task() -> None:
+def test_source_contains_no_names_from_tasks() -> None:
     """No id, no package or file name, and no other name in their programs, tests and solutions, except Python's."""
     tasks = [path.parent for path in ROOT.glob("tasks/*/*/task.yaml")]
     assert len(tasks) > 20

@@ -188,7 +188,7 @@ def test_the_arguments_of_other_shells(tool: ToolSpec, is_right: Callable[[Any],
     assert shell.command({"command": 1}) == shell.command({"command": []}) == shell.command({}) == ""
 
 
-def test_arguments_of_a_program_that_are_no_command() -> None:
+def test_arguments_without_a_command() -> None:
     shell = shell_in(Transcript.of(Request(messages=(), tools=(spec("exec", input=STRING),))))
     assert shell is not None
     assert shell.command({"input": "text(1)"}) == "text(1)"

@@ -259,7 +259,7 @@ def test_it_finds_a_fix_and_does_not_change_the_repository(tmp_path: Path) -> No
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
 
 
-def test_nothing_helps(tmp_path: Path) -> None:
+def test_no_change_fixes_the_tests(tmp_path: Path) -> None:
     root = repository(
         tmp_path, "def room():\n    return 1\n", "import shelf\n\ndef test():\n    assert shelf.room() == 'x'\n"
     )
@@ -269,7 +269,7 @@ def test_nothing_helps(tmp_path: Path) -> None:
     assert "the change" not in done.stdout
 
 
-def test_nothing_fails(tmp_path: Path) -> None:
+def test_no_change_if_all_tests_pass(tmp_path: Path) -> None:
     root = repository(tmp_path, SHELF, "def test():\n    pass\n")
     assert "repair: 1 tests pass, 0 fail" in find(root).stdout
 

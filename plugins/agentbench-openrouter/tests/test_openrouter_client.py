@@ -26,7 +26,7 @@ def client(server: Any, secret: str | None = SECRET) -> Client:
     return Client(server.url, key=Key(ENV, secret) if secret else None, key_env=ENV)
 
 
-def test_json_arrives_and_the_key_goes_along(server: Any) -> None:
+def test_json_is_returned_and_the_key_is_sent(server: Any) -> None:
     server.says('{"data": [1, 2]}')
     assert client(server).get_json("models", Deadline(SLOW)) == {"data": [1, 2]}
     assert server.paths == ["/v1/models"]
@@ -93,12 +93,12 @@ def test_a_hanging_server_ends_at_the_deadline(server: Any, clock: FakeClock) ->
     assert_ends(server, clock)
 
 
-def test_a_drip_that_stops_does_not_get_the_time_twice(server: Any, clock: FakeClock) -> None:
+def test_stalled_drip_ends_at_the_deadline(server: Any, clock: FakeClock) -> None:
     drip(server, clock, head=b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n", each=b" ", pieces=4)
     assert_ends(server, clock)
 
 
-def test_real_time_ends_it_too(server: Any) -> None:
+def test_deadline_in_real_time(server: Any) -> None:
     server.answer = lambda request: server.over.wait()
     started = time.monotonic()
     with pytest.raises(DeadlineExceeded):
@@ -115,7 +115,7 @@ def test_a_server_that_never_accepts_ends_at_the_deadline() -> None:
             Client(url, key=None, key_env=ENV).get_json("models", Deadline(0.5))
 
 
-def test_whoever_ends_the_deadline_is_heard(server: Any) -> None:
+def test_ending_the_deadline_interrupts_the_request(server: Any) -> None:
     deadline = Deadline(10 * SLOW)
     server.answer = lambda request: (deadline.end(Interrupted("stopped")), server.over.wait())
     started = time.monotonic()
@@ -159,7 +159,7 @@ def test_an_expired_deadline_sends_nothing(server: Any) -> None:
         (200, "[" * 100_000, "instead of JSON"),
     ],
 )
-def test_errors_say_what_and_exit_3(server: Any, status: int, body: str, says: str) -> None:
+def test_errors_have_a_message_a_remedy_and_exit_code_3(server: Any, status: int, body: str, says: str) -> None:
     server.says(body, status=status)
     with pytest.raises(UnavailableError) as caught:
         client(server).get_json("models", Deadline(SLOW))
@@ -168,7 +168,7 @@ def test_errors_say_what_and_exit_3(server: Any, status: int, body: str, says: s
     assert caught.value.remedy
 
 
-def test_html_says_what_it_is(server: Any) -> None:
+def test_html_response_is_an_error_with_an_excerpt(server: Any) -> None:
     server.says("<html><title>Sign in</title>\x1b[31m", content_type="text/html")
     with pytest.raises(UnavailableError) as caught:
         client(server).get_json("models", Deadline(SLOW))
@@ -178,7 +178,7 @@ def test_html_says_what_it_is(server: Any) -> None:
     assert "/v1" in caught.value.remedy
 
 
-def test_a_key_that_is_wanted_and_not_there(server: Any) -> None:
+def test_required_key_is_not_set(server: Any) -> None:
     server.says('{"error": {"message": "No auth"}}', status=401)
     with pytest.raises(UnavailableError) as caught:
         client(server, None).get_json("models", Deadline(SLOW))
@@ -186,7 +186,7 @@ def test_a_key_that_is_wanted_and_not_there(server: Any) -> None:
     assert caught.value.remedy == "Run: export TEST_KEY=..."
 
 
-def test_a_key_that_is_wanted_and_not_named(server: Any) -> None:
+def test_required_key_has_no_variable_configured(server: Any) -> None:
     server.says('{"error": {"message": "No auth"}}', status=401)
     with pytest.raises(UnavailableError) as caught:
         Client(server.url, key=None, key_env="").get_json("models", Deadline(SLOW))
@@ -200,7 +200,7 @@ def test_a_missing_endpoint_has_its_own_class(server: Any) -> None:
         client(server).get_json("key", Deadline(SLOW))
 
 
-def test_nobody_listens() -> None:
+def test_connection_refused() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # bound, but not listening
         url = f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
@@ -228,12 +228,12 @@ def test_an_endless_body_is_not_kept(server: Any, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "url", ["", "openrouter.ai", "ftp://x/v1", "http://", "http://[", "http://x:99999/", "http://x/?q"]
 )
-def test_what_is_no_base_url(url: str) -> None:
+def test_invalid_base_urls_are_refused(url: str) -> None:
     with pytest.raises(InputError, match="is not a valid base URL"):
         Client(url, key=None, key_env=ENV)
 
 
-def test_a_password_in_the_base_url_is_refused_unseen() -> None:
+def test_password_in_the_base_url_is_refused_without_showing_it() -> None:
     with pytest.raises(InputError) as caught:
         Client("https://me:PLANTED@host/v1?q", key=None, key_env=ENV)
     assert "PLANTED" not in str(caught.value)
@@ -243,9 +243,7 @@ def test_a_password_in_the_base_url_is_refused_unseen() -> None:
 
 
 @pytest.mark.parametrize("status", [200, 400, 401, 404, 500])
-def test_a_server_that_quotes_the_key_is_not_repeated(
-    server: Any, status: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_key_quoted_by_the_server_is_redacted(server: Any, status: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     server.says(json.dumps({"error": {"message": f"bad key {SECRET}", "metadata": {"raw": SECRET}}}), status=status)
     asked = client(server)
@@ -259,14 +257,14 @@ def test_a_server_that_quotes_the_key_is_not_repeated(
     assert SECRET not in caplog.text + repr(asked)
 
 
-def test_a_body_that_is_no_json_is_not_repeated_with_the_key(server: Any) -> None:
+def test_key_in_a_non_json_body_is_redacted(server: Any) -> None:
     server.says(f"<p>{SECRET}</p>", content_type="text/html")
     with pytest.raises(UnavailableError) as caught:
         client(server).get_json("models", Deadline(SLOW))
     assert "<p>***</p>" in str(caught.value)
 
 
-def test_what_was_sent_hangs_on_no_error() -> None:
+def test_errors_do_not_reference_the_request() -> None:
     """httpx exceptions hold the request with the key, so none is chained to an error that a crash report may show."""
     for problem, seconds in ((UnavailableError, SLOW), (DeadlineExceeded, 0.5)):
         with socket.socket() as listener:
@@ -283,13 +281,13 @@ def test_what_was_sent_hangs_on_no_error() -> None:
 
 
 @pytest.mark.parametrize("value", ["none", "test", "EMPTY", "x"])
-def test_a_placeholder_is_no_secret(value: str) -> None:
+def test_placeholder_keys_are_not_redacted(value: str) -> None:
     """Placeholders for servers without authentication are not redacted, since they occur in ordinary text."""
     key = Key(ENV, value)
     assert key.redact(f"there is none, {value}") == f"there is none, {value}"
 
 
-def test_half_a_key_is_not_shown_either(server: Any) -> None:
+def test_truncated_key_is_not_shown(server: Any) -> None:
     server.says(" " * 190 + SECRET * 300, content_type="text/html")
     with pytest.raises(UnavailableError) as caught:
         client(server).get_json("models", Deadline(SLOW))
@@ -314,7 +312,7 @@ def test_an_error_that_is_nested_too_deeply(server: Any) -> None:
         ("http://127.0.0.1:8080/v1", False),
     ],
 )
-def test_the_key_of_openrouter_goes_to_openrouter(url: str, theirs: bool) -> None:
+def test_openrouter_key_is_sent_only_to_openrouter(url: str, theirs: bool) -> None:
     """Another server gets the key only if its variable is named explicitly."""
     environ = {"OPENROUTER_API_KEY": SECRET}
     name, key = key_for(url, "", environ)
@@ -325,7 +323,7 @@ def test_the_key_of_openrouter_goes_to_openrouter(url: str, theirs: bool) -> Non
 @pytest.mark.parametrize(
     "url", ["http://openrouter.ai/api/v1", "http://192.168.0.7:8000/v1", "http://127.0.0.1.nip.io"]
 )
-def test_no_key_goes_over_the_network_in_the_open(url: str) -> None:
+def test_key_is_not_sent_unencrypted_over_the_network(url: str) -> None:
     with pytest.raises(InputError, match="unencrypted") as caught:
         key_for(url, "K", {"K": SECRET})
     assert SECRET not in str(caught.value)
@@ -335,7 +333,7 @@ def test_no_key_goes_over_the_network_in_the_open(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["http://localhost:1/v1", "http://127.9.9.9/v1", "http://[::1]/v1", "http://a.localhost"]
 )
-def test_on_this_machine_it_does_not(url: str) -> None:
+def test_key_may_be_sent_unencrypted_to_loopback(url: str) -> None:
     assert key_for(url, "K", {"K": SECRET})[1] is not None
 
 
@@ -349,13 +347,13 @@ def test_find_key() -> None:
 
 
 @pytest.mark.parametrize("value", [f"{SECRET}\nX-Evil: 1", f"{SECRET} x", f"{SECRET}é"])
-def test_a_value_that_cannot_be_sent_is_refused_unseen(value: str) -> None:
+def test_invalid_key_is_refused_without_showing_it(value: str) -> None:
     with pytest.raises(UnavailableError) as caught:
         find_key("K", {"K": value})
     assert SECRET not in str(caught.value)
 
 
-def test_a_key_pasted_as_name_is_refused_unseen() -> None:
+def test_key_given_as_variable_name_is_refused_without_showing_it() -> None:
     with pytest.raises(InputError) as caught:
         find_key(SECRET, {})
     assert SECRET not in str(caught.value)

@@ -93,13 +93,13 @@ def test_a_pattern_that_matches_nothing_names_the_nearest(server: Any) -> None:
     assert "did you mean 'acme/small'?" in error.message
 
 
-def test_models_need_no_key_where_the_server_wants_none(server: Any) -> None:
+def test_models_without_a_key_if_the_server_requires_none(server: Any) -> None:
     server.says(json.dumps(LISTED))
     assert run(server, "models", secret=None).exit_code == 0
     assert server.authorizations == [None]
 
 
-def test_models_say_what_to_type_where_the_server_wants_one(server: Any) -> None:
+def test_models_name_the_variable_if_the_server_requires_a_key(server: Any) -> None:
     server.says("{}", status=401)
     error = failure(run(server, "models", secret=None))
     assert error.exit_code == 3
@@ -107,7 +107,7 @@ def test_models_say_what_to_type_where_the_server_wants_one(server: Any) -> None
 
 
 @pytest.mark.parametrize("body", ["{}", '"x"', "3", '{"data": {}}', "null"])
-def test_what_is_no_list_of_models(server: Any, body: str) -> None:
+def test_invalid_list_of_models_is_an_error(server: Any, body: str) -> None:
     server.says(body)
     assert "does not return a list of models" in failure(run(server, "models")).message
 
@@ -136,7 +136,7 @@ def test_a_key_without_a_limit(server: Any) -> None:
     assert json.loads(run(server, "key", "--json").output)["limit"] is None
 
 
-def test_no_key_says_what_to_type_and_asks_nobody(server: Any) -> None:
+def test_missing_key_is_reported_without_a_request(server: Any) -> None:
     error = failure(run(server, "key", secret=None))
     assert error.exit_code == 3
     assert error.remedy == "Run: export TEST_KEY=..."
@@ -144,25 +144,25 @@ def test_no_key_says_what_to_type_and_asks_nobody(server: Any) -> None:
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_the_key_of_openrouter_is_for_openrouter(server: Any, named: bool) -> None:
+def test_openrouter_key_is_sent_only_to_openrouter(server: Any, named: bool) -> None:
     server.says(json.dumps(LISTED))
     command = ["models", "--base-url", server.url, *(["--key-env", "OPENROUTER_API_KEY"] if named else [])]
     assert CliRunner().invoke(openrouter, command, env={"OPENROUTER_API_KEY": SECRET}).exit_code == 0
     assert server.authorizations == [f"Bearer {SECRET}" if named else None]
 
 
-def test_no_key_is_named(server: Any) -> None:
+def test_no_variable_for_the_key_is_configured(server: Any) -> None:
     result = CliRunner().invoke(openrouter, ["key", "--base-url", server.url], env={"OPENROUTER_API_KEY": SECRET})
     assert "no environment variable for it is configured" in failure(result).message
     assert server.paths == []
 
 
-def test_a_server_without_key_says_so(server: Any) -> None:
+def test_server_without_a_key_endpoint(server: Any) -> None:
     server.says('{"detail": "Not Found"}', status=404)
     assert "has no /key" in failure(run(server, "key")).message
 
 
-def test_something_else_under_key(server: Any) -> None:
+def test_invalid_response_of_the_key_endpoint(server: Any) -> None:
     server.says("[]")
     assert "does not describe a key" in failure(run(server, "key")).message
 

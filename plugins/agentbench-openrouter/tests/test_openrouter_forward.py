@@ -136,7 +136,7 @@ def test_nothing_is_held_back(upstream: Any) -> None:
     assert native.pieces == list(EVENTS)
 
 
-def test_a_long_document_is_not_collected(upstream: Any) -> None:
+def test_long_document_is_not_buffered(upstream: Any) -> None:
     text = "x" * (3 * HELD_BYTES)
     upstream.play = fails(200, json.dumps({"choices": [{"message": {"content": text}}]}).encode())
     with provided(upstream) as provider:
@@ -411,7 +411,7 @@ RETRIED: Mapping[str, Any] = {
 
 
 @pytest.mark.parametrize("name", RETRIED)
-def test_what_passes_is_tried_again(upstream: Any, name: str) -> None:
+def test_temporary_failures_are_retried(upstream: Any, name: str) -> None:
     """Only the last response is passed on."""
     upstream.plays(RETRIED[name], streams)
     call = CallDouble(native=(native := NativeDouble(BODY)))
@@ -441,7 +441,7 @@ def test_the_last_failure_is_passed_on(upstream: Any, status: int, word: str) ->
     assert not error.stops_run
 
 
-def test_an_error_in_a_stream_is_passed_on_at_last(upstream: Any) -> None:
+def test_error_in_a_stream_is_passed_on_after_the_last_retry(upstream: Any) -> None:
     data = _FIRST_EVENTS["messages"]
     upstream.play = lambda posted: posted.send(200, data, kind="text/event-stream")
     with provided(upstream) as provider:
@@ -498,7 +498,7 @@ def test_a_missing_model_after_a_success_is_rejected(upstream: Any) -> None:
 @pytest.mark.parametrize(
     "play", [fails(404, problem(404, "File Not Found")), fails(403, b"<html>blocked</html>"), fails(403)]
 )
-def test_what_only_one_request_causes_is_its_own_fault(upstream: Any, play: Any) -> None:
+def test_error_caused_by_one_request_rejects_that_request(upstream: Any, play: Any) -> None:
     """E15: The server and the key have worked, so an agent cannot escape a fail, nor end the run, by odd requests."""
     upstream.plays(streams, *[play] * 8)
     with provided(upstream) as provider:
@@ -509,7 +509,7 @@ def test_what_only_one_request_causes_is_its_own_fault(upstream: Any, play: Any)
             assert native.status in (400, 404)
 
 
-def test_an_endpoint_that_never_worked_is_no_fault_of_the_agent(upstream: Any) -> None:
+def test_endpoint_that_never_worked_is_an_llm_error(upstream: Any) -> None:
     """The server may lack the protocol. An agent cannot stop the run with such requests."""
     upstream.play = fails(404, problem(404, "File Not Found"))
     with provided(upstream) as provider:
@@ -554,7 +554,7 @@ def test_a_key_that_is_rejected_is_never_shown(upstream: Any, play: Any) -> None
     assert SECRET not in f"{error!r} {error} {call.failures}"
 
 
-def test_a_401_is_hidden_whatever_it_says(upstream: Any) -> None:
+def test_body_of_a_401_is_not_passed_on(upstream: Any) -> None:
     upstream.play = fails(401, problem("context_length_exceeded", f"{SECRET} has no context"))
     with provided(upstream) as provider:
         error, call, native = refused(provider)
@@ -593,7 +593,7 @@ def test_a_stream_that_breaks_off_is_not_repeated(upstream: Any, how: str) -> No
     assert not error.stops_run
 
 
-def test_only_the_end_of_the_connection_is_missing(upstream: Any) -> None:
+def test_complete_stream_may_end_without_a_regular_close(upstream: Any) -> None:
     upstream.play = lambda posted: (posted.head(), posted.piece(b"".join(EVENTS)), posted.hang_up())
     with provided(upstream) as provider:
         result, native = forward(provider)
@@ -706,7 +706,7 @@ def test_the_whole_call_is_limited(upstream: Any, clock: FakeClock) -> None:
     assert "timed out" in str(error)
 
 
-def test_headers_that_never_come_are_tried_again_once(upstream: Any, clock: FakeClock) -> None:
+def test_missing_headers_are_retried_once(upstream: Any, clock: FakeClock) -> None:
     def hang(posted: Any) -> None:
         threading.Timer(0.3, clock.advance, [LONG]).start()
         upstream.over.wait()
@@ -731,7 +731,7 @@ def test_the_deadline_of_an_attempt_ends_a_stream(upstream: Any) -> None:
     assert [failure.usage for failure in call.failures] == [None]
 
 
-def test_whoever_ends_the_deadline_ends_a_stream(upstream: Any) -> None:
+def test_ending_the_deadline_ends_a_stream(upstream: Any) -> None:
     call = CallDouble()
     call.native = NativeDouble(BODY, listen=lambda _: call.deadline.end(Interrupted("stopped")))
     upstream.play = hangs_after(upstream, EVENTS[0])

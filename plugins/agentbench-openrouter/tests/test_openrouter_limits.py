@@ -116,7 +116,7 @@ def test_three_refusals_in_a_row_stop_the_run(status: int) -> None:
     assert stops == [False, False, True, True]
 
 
-def test_refusals_with_a_success_between_them_do_not() -> None:
+def test_refusals_between_successes_do_not_stop_the_run() -> None:
     replies = (error(403), error(403), FINE, error(403), error(403), FINE)
     with LoopbackServer(in_turn(*replies)) as server:
         provider = made(server)
@@ -152,7 +152,7 @@ def test_outages_do_not_stop_the_run() -> None:
     assert all(call.waited > PROBE_EVERY_SEC for call in calls)
 
 
-def test_a_server_that_is_back_is_asked_by_everybody() -> None:
+def test_all_waiting_calls_are_answered_after_an_outage() -> None:
     """F19: all waiting calls are answered; only the calls that detected the outage fail."""
     clock = FastClock()
     down = [error(502)] * 18 + [error(502)] * 2
@@ -168,7 +168,7 @@ def test_a_server_that_is_back_is_asked_by_everybody() -> None:
         assert len(server.chat_requests) == 18 + 2 + 6
 
 
-def test_who_waits_for_a_server_that_is_down_is_told_so_in_the_end() -> None:
+def test_calls_that_wait_in_an_outage_fail_with_the_reason() -> None:
     clock = Clock()
     limiter = Limiter(clock)
     for _ in range(3):
@@ -179,7 +179,7 @@ def test_who_waits_for_a_server_that_is_down_is_told_so_in_the_end() -> None:
         pass
 
 
-def test_refusals_are_no_outage() -> None:
+def test_rejected_requests_do_not_count_as_an_outage() -> None:
     with LoopbackServer(always(error(400, "bad tool"))) as server:
         provider = made(server)
         for _ in range(5):
@@ -188,7 +188,7 @@ def test_refusals_are_no_outage() -> None:
         provider.close()
 
 
-def test_a_connection_that_had_ended_says_nothing_of_the_server() -> None:
+def test_closed_idle_connection_does_not_count_as_an_outage() -> None:
     call = CallDouble()
     with LoopbackServer(in_turn(FINE, Reply(close=True), FINE)) as server:
         provider = made(server, Timing(clock=FastClock()))
@@ -226,7 +226,7 @@ class Clock:
         return self.now
 
 
-def test_it_slows_down_once_in_a_while_and_never_stops() -> None:
+def test_limit_decreases_once_per_cooldown_and_stays_above_zero() -> None:
     """F18: overload responses within a cooldown reduce the limit only once, and never below 1."""
     clock = Clock()
     limiter = Limiter(clock)
@@ -240,7 +240,7 @@ def test_it_slows_down_once_in_a_while_and_never_stops() -> None:
     assert limits == [8, 6, 4, 3, 2, 1, 1, 1, 1, 1, 1, 1]
 
 
-def test_it_grows_by_clean_rounds_and_not_beyond_where_it_began() -> None:
+def test_limit_grows_per_clean_round_up_to_its_initial_value() -> None:
     limiter = Limiter(Clock())
     limiter.start(4)
     limiter.overloaded()
@@ -258,7 +258,7 @@ def test_it_grows_by_clean_rounds_and_not_beyond_where_it_began() -> None:
     assert limiter.limit == 4
 
 
-def test_what_one_call_is_told_to_wait_the_others_wait_too() -> None:
+def test_retry_hint_for_one_call_delays_all_calls() -> None:
     """F18: a server's hint to one call delays all calls, but for a minute at most."""
     clock = Clock()
     limiter = Limiter(clock)
@@ -280,7 +280,7 @@ def test_what_one_call_is_told_to_wait_the_others_wait_too() -> None:
         pool.submit(use).result(SLOW)
 
 
-def test_large_limits_grow_by_a_share() -> None:
+def test_large_limits_grow_proportionally() -> None:
     clock = Clock()
     limiter = Limiter(clock)
     limiter.start(200)
@@ -290,7 +290,7 @@ def test_large_limits_grow_by_a_share() -> None:
     assert limiter.limit == 168
 
 
-def test_who_comes_first_goes_first() -> None:
+def test_slots_are_assigned_in_order_of_arrival() -> None:
     limiter = Limiter(time.monotonic)
     limiter.start(1)
     order: list[int] = []
@@ -312,7 +312,7 @@ def test_who_comes_first_goes_first() -> None:
     assert order == [0, 1, 2, 3, 4]
 
 
-def test_the_time_in_the_queue_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_in_the_queue_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = FakeClock()
     queued = threading.Event()
 
@@ -341,7 +341,7 @@ def test_the_time_in_the_queue_is_given_back(monkeypatch: pytest.MonkeyPatch) ->
     assert call.waited >= 10.0
 
 
-def test_somebody_who_leaves_the_queue_takes_no_place() -> None:
+def test_calls_that_leave_the_queue_take_no_slot() -> None:
     limiter = Limiter(time.monotonic)
     limiter.start(1)
     deadline = Deadline(600)
@@ -368,7 +368,7 @@ def test_somebody_who_leaves_the_queue_takes_no_place() -> None:
 # --- the limiter in a provider -------------------------------------------------------------------------------------
 
 
-def test_a_server_that_takes_two_at_once_is_asked_less() -> None:
+def test_overloaded_server_gets_fewer_concurrent_calls() -> None:
     """F18: the shared limit decreases, so that not every call must be refused first; all are answered in the end."""
     busy, refused = threading.Semaphore(2), threading.Event()
 
@@ -397,7 +397,7 @@ def test_a_server_that_takes_two_at_once_is_asked_less() -> None:
     assert provider._limiter.limit < 16
 
 
-def test_nobody_who_waits_for_money_has_a_place() -> None:
+def test_calls_that_wait_for_budget_hold_no_slot() -> None:
     """A call that waits for budget holds no slot, since calls that have budget would wait for that slot forever."""
     paid, waits = threading.Event(), threading.Event()
 
@@ -417,7 +417,7 @@ def test_nobody_who_waits_for_money_has_a_place() -> None:
         provider.close()
 
 
-def test_an_exchange_that_got_no_place_is_told_as_not_sent() -> None:
+def test_exchange_without_a_slot_is_reported_as_not_sent() -> None:
     deadline = Deadline(600)
     call = CallDouble(deadline=deadline)
     with LoopbackServer(in_turn(error(500), Reply(hang=True))) as server, ThreadPoolExecutor(2) as pool:
@@ -444,7 +444,7 @@ def _fill(provider: OpenRouter, other: CallDouble, pool: ThreadPoolExecutor, don
     done.set()
 
 
-def test_no_more_at_once_than_the_limit() -> None:
+def test_concurrent_calls_do_not_exceed_the_limit() -> None:
     queue_is_full = threading.Event()
 
     def respond(_: object, __: object) -> Reply:

@@ -98,12 +98,12 @@ MALFORMED.json["choices"][0]["native_finish_reason"] = "MALFORMED_FUNCTION_CALL"
 IN_FLIGHT = {"limit_source": "openrouter_in_flight_budget"}
 
 CASES: Mapping[str, Case] = {
-    "fine at once": Case((FINE,), "fine"),
+    "success": Case((FINE,), "fine"),
     "padded with white space": Case((answer("fine", padding=5000),), "fine"),
     "in chunks": Case((answer("fine", chunked=True),), "fine"),
     # rate limits (F18)
     "429": again(error(429), "rate_limited"),
-    "429 for ever": for_ever(error(429), "rate_limited"),
+    "429 every time": for_ever(error(429), "rate_limited"),
     "429 in seconds": again(error(429, headers={"Retry-After": "7"}), "rate_limited", 7.5),
     "429 in milliseconds": again(error(429, headers={"retry-after-ms": "250"}), "rate_limited", 0.75),
     "429 with a date": again(
@@ -134,7 +134,7 @@ CASES: Mapping[str, Case] = {
     "429 no free requests": fatal(error(429, "Rate limit: free-models-per-day"), "rate_limited", stops_run=True),
     "429 inside a 200": again(error(429, http_status=200), "rate_limited"),
     "529": again(error(529), "overloaded"),
-    "529 that says when": again(error(529, headers={"Retry-After": "2"}), "overloaded", 2.5),
+    "529 with a retry hint": again(error(529, headers={"Retry-After": "2"}), "overloaded", 2.5),
     # credit and key (F20)
     "401": fatal(error(401), "auth", stops_run=True),
     "401 inside a 200": fatal(error(401, http_status=200, around={"choices": []}), "auth", stops_run=True),
@@ -158,8 +158,8 @@ CASES: Mapping[str, Case] = {
     "403 guardrail": ends("refusal", error(403, "Blocked", metadata={"patterns": ["secret"]})),
     # invalid requests
     "400": fatal(error(400, "bad tool schema"), "invalid_request"),
-    "400 without words": Case((BARE, FINE), "fine", waits=(0.5,), errors=("invalid_request",), seen=2),
-    "400 without words, twice": Case(
+    "400 without a message": Case((BARE, FINE), "fine", waits=(0.5,), errors=("invalid_request",), seen=2),
+    "400 without a message, twice": Case(
         (BARE,), "LLMError invalid_request", waits=(0.5,), errors=("invalid_request",) * 2, seen=2
     ),
     "400 too long": ends("context_overflow", error(400, error_type="context_length_exceeded")),
@@ -170,7 +170,7 @@ CASES: Mapping[str, Case] = {
     "413": ends("context_overflow", error(413)),
     "400 content policy": ends("refusal", error(400, error_type="content_policy_violation", type_place="error")),
     "404": fatal(error(404, "No endpoints found"), "invalid_request"),
-    "404 that may be tried again": again(error(404, availability={"retryable": True}), "invalid_request"),
+    "404 retryable": again(error(404, availability={"retryable": True}), "invalid_request"),
     "409": fatal(error(409), "invalid_request"),
     "422": fatal(error(422), "invalid_request"),
     "a page of HTML": fatal(Reply(status=404, raw=b"<html>no", content_type="text/html"), "invalid_request"),
@@ -178,29 +178,29 @@ CASES: Mapping[str, Case] = {
     # outages (F19)
     "408": again(error(408), "timeout"),
     "500": again(error(500, error_type="server"), "transient"),
-    "500 for ever": for_ever(error(500), "transient"),
+    "500 every time": for_ever(error(500), "transient"),
     "502": again(error(502), "transient"),
     "502 policy": Case((POLICY,), "refusal", waits=(0.5, 1.0), errors=("transient",) * 2, seen=3),
-    "502 policy, and fine then": again(POLICY, "transient"),
+    "502 policy, then success": again(POLICY, "transient"),
     "502 a page of HTML": again(Reply(status=502, raw=b"<html>bad gateway", content_type="text/html"), "transient"),
     "503": again(error(503), "overloaded"),
-    "503 that says when": again(error(503, headers={"Retry-After": "5"}), "overloaded", 5.5),
-    "503 that must not be tried again": fatal(error(503, availability={"retryable": False}), "overloaded"),
+    "503 with a retry hint": again(error(503, headers={"Retry-After": "5"}), "overloaded", 5.5),
+    "503 not retryable": fatal(error(503, availability={"retryable": False}), "overloaded"),
     "504": again(error(504, error_type="timeout"), "timeout"),
     "524": again(error(524), "timeout"),
     "reset": again(Reply(reset=True), "transient"),
     "reset in the middle": again(answer("fine", reset=True, sent=150), "transient"),
     "closed before any byte": again(Reply(close=True), "transient"),
     "cut off": again(answer("fine", truncate=10), "transient"),
-    "white space for ever": for_ever(Reply(raw=b" " * 100), "protocol"),
-    "one thing after another": Case(
+    "endless white space": for_ever(Reply(raw=b" " * 100), "protocol"),
+    "a different failure each time": Case(
         (error(429), error(503), answer("fine", truncate=10), answer(""), FINE),
         "fine",
         waits=(0.5, 1.0, 2.0, 4.0),
         errors=("rate_limited", "overloaded", "transient", "empty"),
         seen=5,
     ),
-    "at most as often as was chosen": Case(
+    "configured number of exchanges": Case(
         (error(500),),
         "LLMError transient",
         waits=(0.5,),
@@ -209,7 +209,7 @@ CASES: Mapping[str, Case] = {
         options={"max_exchanges": 2},
     ),
     "only once": Case((error(500),), "LLMError transient", errors=("transient",), options={"max_exchanges": 1}),
-    "no time for another": Case(
+    "no time for a retry": Case(
         (error(500),),
         "LLMError transient",
         waits=(0.5, 1.0),
@@ -218,12 +218,10 @@ CASES: Mapping[str, Case] = {
         options={"timeout_sec": 2.0},
     ),
     # empty answers, and combinations
-    "empty, and fine then": again(answer(""), "empty"),
-    "empty for ever": Case((answer(""),), "empty", waits=(0.5, 1.0), errors=("empty",) * 2, seen=3),
-    "a call that nobody can read": Case(
-        (MALFORMED,), "empty", waits=(0.5, 1.0), errors=("malformed_call",) * 2, seen=3
-    ),
-    "a call that nobody can read, and a good one": again(MALFORMED, "malformed_call"),
+    "empty, then success": again(answer(""), "empty"),
+    "empty every time": Case((answer(""),), "empty", waits=(0.5, 1.0), errors=("empty",) * 2, seen=3),
+    "unreadable call": Case((MALFORMED,), "empty", waits=(0.5, 1.0), errors=("malformed_call",) * 2, seen=3),
+    "unreadable call and a good one": again(MALFORMED, "malformed_call"),
     "too long for a while": again(
         error(400, "maximum context length is 8192 tokens", availability={"retryable": True}), "invalid_request"
     ),
@@ -264,12 +262,12 @@ ODD: Mapping[str, Case] = {
 }
 
 
-def test_every_odd_answer_is_held_against_something() -> None:
+def test_every_unusual_answer_has_a_case() -> None:
     assert set(ODD) == set(UNUSUAL)
 
 
 @pytest.mark.parametrize("name", [*CASES, *ODD])
-def test_case(name: str) -> None:
+def test_failed_exchanges_and_waits_are_reported_in_order(name: str) -> None:
     """F18, F19, F20, F21: each failed exchange and each wait is reported, in order."""
     case = CASES[name] if name in CASES else ODD[name]
     world, made = World(), CallDouble()
@@ -309,7 +307,7 @@ def outcome(provider: OpenRouter, made: CallDouble, request: Request = ASK) -> O
 # --- costs (F21) ---------------------------------------------------------------------------------------------------
 
 
-def test_the_ledger_is_what_the_server_billed() -> None:
+def test_reported_costs_equal_the_billed_amount() -> None:
     """F21: failed exchanges that were billed are reported with their cost; the answer's usage excludes them."""
     billed = {"prompt_tokens": 11, "completion_tokens": 2, "cost": 0.25}
     replies = (error(502, http_status=200, around={"usage": billed}), answer("", usage=billed), answer("fine"))
@@ -327,7 +325,7 @@ def test_the_ledger_is_what_the_server_billed() -> None:
     assert got.usage.cost_usd > 0
 
 
-def test_a_broken_exchange_costs_what_nobody_knows_and_a_refused_one_nothing() -> None:
+def test_broken_exchange_has_unknown_cost_and_a_refused_one_none() -> None:
     """F21: usage ``None`` lets the harness assume the worst case."""
     made = CallDouble()
     with LoopbackServer(in_turn(Reply(reset=True), error(429), answer("fine"))) as server:
@@ -340,7 +338,7 @@ def test_a_broken_exchange_costs_what_nobody_knows_and_a_refused_one_nothing() -
     assert limited.usage.cost_usd == 0
 
 
-def test_prices_of_a_server_that_does_not_say_what_a_call_cost() -> None:
+def test_configured_prices_apply_if_the_server_reports_no_cost() -> None:
     """Prices from the options are model facts, and the harness prices the tokens with them."""
     counts = {"prompt_tokens": 1_000_000, "completion_tokens": 500_000}
     with LoopbackServer(in_turn(answer("fine", usage=counts))) as server:
@@ -353,7 +351,7 @@ def test_prices_of_a_server_that_does_not_say_what_a_call_cost() -> None:
         provider.close()
 
 
-def test_an_answer_without_usage_costs_what_nobody_knows() -> None:
+def test_answer_without_usage_has_unknown_cost() -> None:
     """F21: its usage is ``None``."""
     for usage in (ABSENT, None):
         with LoopbackServer(in_turn(answer("fine", usage=usage))) as server:
@@ -369,7 +367,7 @@ NO_ROOM = error(
 )
 
 
-def test_an_answer_that_might_not_fit_is_asked_for_once_more_at_half_the_length() -> None:
+def test_answer_that_might_not_fit_is_retried_at_half_the_length() -> None:
     made = CallDouble()
     with LoopbackServer(in_turn(NO_ROOM, FINE)) as server:
         provider = OpenRouter(OpenRouterOptions(base_url=server.base_url), environ={}, timing=World().timing)
@@ -380,7 +378,7 @@ def test_an_answer_that_might_not_fit_is_asked_for_once_more_at_half_the_length(
     assert [(each.what, each.seconds) for each in made.told] == [("failed", 0), ("again", 0)]
 
 
-def test_a_request_that_does_not_fit_either_way_is_too_long() -> None:
+def test_request_that_fails_at_half_the_length_is_too_long() -> None:
     made = CallDouble()
     with LoopbackServer(always(NO_ROOM)) as server:
         provider = OpenRouter(OpenRouterOptions(base_url=server.base_url), environ={}, timing=World().timing)
@@ -394,7 +392,7 @@ def test_a_request_that_does_not_fit_either_way_is_too_long() -> None:
 
 
 @pytest.mark.parametrize("back_after", [300.0, None])
-def test_a_server_that_is_not_there_for_a_while(back_after: float | None) -> None:
+def test_refused_connections_are_retried_until_the_time_limit(back_after: float | None) -> None:
     """A refused connection sent nothing, so it is retried until the call's time limit, however many times."""
     with LoopbackServer(always(FINE)) as server:
         url = server.base_url
@@ -423,7 +421,7 @@ def test_a_server_that_is_not_there_for_a_while(back_after: float | None) -> Non
     assert all(failure.usage == Usage(cost_usd=0.0) for failure in made.failures)
 
 
-def test_a_connection_that_had_ended_unnoticed_is_tried_again_at_once() -> None:
+def test_closed_idle_connection_is_retried_at_once() -> None:
     """F21: it is reported, since the server may have received it; it needs no wait, and does not count as a try."""
     world, made = World(), CallDouble()
     with LoopbackServer(in_turn(FINE, Reply(close=True), FINE)) as server:
@@ -438,7 +436,7 @@ def test_a_connection_that_had_ended_unnoticed_is_tried_again_at_once() -> None:
     assert world.slept == []
 
 
-def test_it_is_tried_again_at_once_only_once() -> None:
+def test_only_the_first_retry_is_immediate() -> None:
     world, made = World(), CallDouble()
     with LoopbackServer(in_turn(FINE, Reply(close=True), Reply(close=True), FINE)) as server:
         provider = OpenRouter(OpenRouterOptions(base_url=server.base_url), environ={}, timing=world.timing)
@@ -449,7 +447,7 @@ def test_it_is_tried_again_at_once_only_once() -> None:
     assert world.slept == [0.5]
 
 
-def test_what_was_tried_again_at_once_is_no_try() -> None:
+def test_immediate_retry_does_not_count_as_an_exchange() -> None:
     with LoopbackServer(in_turn(FINE, Reply(close=True), error(500), FINE)) as server:
         options = OpenRouterOptions(base_url=server.base_url, max_exchanges=2)
         provider = OpenRouter(options, environ={}, timing=World().timing)
@@ -458,7 +456,7 @@ def test_what_was_tried_again_at_once_is_no_try() -> None:
         provider.close()
 
 
-def test_connections_as_old_as_one_that_had_ended_are_not_used() -> None:
+def test_connections_as_old_as_a_closed_one_are_not_reused() -> None:
     slow = answer("fine", delay=0.3)
     with LoopbackServer(in_turn(slow, slow, Reply(close=True), FINE)) as server, ThreadPoolExecutor(2) as pool:
         provider = OpenRouter(OpenRouterOptions(base_url=server.base_url), environ={})

@@ -46,7 +46,7 @@ def test_entry_module_and_command_module_import_nothing_heavy() -> None:
     assert shown.stdout == "[]\n", shown.stderr
 
 
-def test_one_file_knows_httpx() -> None:
+def test_only_one_file_imports_httpx() -> None:
     assert [path.name for path in PACKAGE.rglob("*.py") if "import httpx" in path.read_text()] == ["client.py"]
 
 

@@ -68,7 +68,7 @@ def preflight(request: Request = ASK, *, options: Mapping[str, Any] | None = Non
             made.close()
 
 
-def test_what_is_known_of_a_model() -> None:
+def test_facts_of_a_model() -> None:
     facts = preflight()
     assert (facts.context_tokens, facts.answer_tokens) == (131_072, 16_384)
     assert (facts.usd_per_million_input, facts.usd_per_million_output, facts.usd_per_request) == (0.5, 1.5, 0.0)
@@ -76,7 +76,7 @@ def test_what_is_known_of_a_model() -> None:
     assert facts.warnings == ()
 
 
-def test_prices_are_the_highest_that_can_be_asked() -> None:
+def test_prices_are_the_highest_possible_ones() -> None:
     listed = model(DEFAULT_MODEL, usd_per_request="0.001")
     listed["pricing"] |= {
         "overrides": [{"min_prompt_tokens": 200_000, "prompt": "0.000009"}, {"completion": "0.000001"}],
@@ -87,7 +87,7 @@ def test_prices_are_the_highest_that_can_be_asked() -> None:
     assert facts.usd_per_request == pytest.approx(0.001)
 
 
-def test_prices_of_the_options_count_more() -> None:
+def test_prices_in_the_options_take_precedence() -> None:
     facts = preflight(options={"usd_per_million_input": 0.0, "usd_per_million_output": 7.0})
     assert (facts.usd_per_million_input, facts.usd_per_million_output) == (0.0, 7.0)
 
@@ -107,7 +107,7 @@ def test_a_price_that_varies_is_unknown() -> None:
         (2.0, {"usd_per_million_input": 0.0, "usd_per_million_output": 0.0}, {}),
     ],
 )
-def test_with_a_limit_in_dollars_nobody_dearer_may_answer(
+def test_cost_limit_excludes_more_expensive_endpoints(
     limit: float | None, options: dict[str, float], sent: dict[str, float]
 ) -> None:
     """With a cost limit, ``max_price`` excludes endpoints above the listed prices. It has no price of cache writes, and
@@ -137,7 +137,7 @@ def test_an_unknown_model_is_refused_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize("way", ["nitro", "floor", "exacto", "online", "thinking", "extended", "free"])
-def test_ways_to_use_a_model_are_no_other_model(way: str) -> None:
+def test_model_suffixes_name_the_same_model(way: str) -> None:
     name = f"{DEFAULT_MODEL}:{way}"
     assert preflight(attrs.evolve(ASK, model=name)).context_tokens == 131_072
     own = model(name, context_length=4096)
@@ -159,7 +159,7 @@ def test_a_model_without_tools() -> None:
     assert preflight(attrs.evolve(ASK, tools=()), models=[listed]).context_tokens == 131_072
 
 
-def test_a_cap_beyond_what_the_model_writes_is_lowered_and_told() -> None:
+def test_cap_above_the_model_limit_is_lowered_with_a_warning() -> None:
     with LoopbackServer(always(answer("fine")), models=[model(DEFAULT_MODEL, max_completion_tokens=64)]) as server:
         made = provider(server.base_url)
         wants = attrs.evolve(HELLO, max_tokens=1000)
@@ -171,14 +171,14 @@ def test_a_cap_beyond_what_the_model_writes_is_lowered_and_told() -> None:
     assert "64" in facts.warnings[0]
 
 
-def test_a_cap_that_leaves_little_room_for_the_request_is_told() -> None:
+def test_cap_above_half_the_context_window_is_a_warning() -> None:
     listed = model(DEFAULT_MODEL, context_length=8192, max_completion_tokens=None)
     assert preflight(attrs.evolve(ASK, max_tokens=4096), models=[listed]).warnings == ()
     (warning,) = preflight(attrs.evolve(ASK, max_tokens=4097), models=[listed]).warnings
     assert "more than half of the context window of" in warning
 
 
-def test_the_answer_gets_the_room_that_the_request_leaves() -> None:
+def test_cap_is_lowered_to_the_room_left_by_the_request() -> None:
     listed = model(DEFAULT_MODEL, context_length=4096, max_completion_tokens=None)
     with LoopbackServer(always(answer("fine")), models=[listed]) as server:
         made = provider(server.base_url)
@@ -190,7 +190,7 @@ def test_the_answer_gets_the_room_that_the_request_leaves() -> None:
 
 
 @pytest.mark.parametrize("entry", [{"max_model_len": 4096}, {"meta": {"n_ctx": 4096}}, {"context_length": 4096}])
-def test_what_small_servers_say_of_context(entry: dict[str, Any]) -> None:
+def test_context_fields_of_other_servers(entry: dict[str, Any]) -> None:
     """The fields of vLLM, llama.cpp and OpenRouter."""
     facts = preflight(models=[{"id": DEFAULT_MODEL, **entry}], options={"dialect": "openai"})
     assert facts.context_tokens == 4096
@@ -202,7 +202,7 @@ def test_the_smallest_context_counts() -> None:
     assert preflight(models=[listed]).context_tokens == 8_000
 
 
-def test_servers_that_say_nothing_are_fine() -> None:
+def test_servers_without_model_facts_are_accepted() -> None:
     for dialect in ("openrouter", "openai"):
         facts = preflight(models=None, key=None, options={"dialect": dialect})
         assert facts.context_tokens is None
@@ -210,7 +210,7 @@ def test_servers_that_say_nothing_are_fine() -> None:
     assert preflight(models=[]).warnings == ()
 
 
-def test_odd_lists_are_fine(server: Any) -> None:
+def test_invalid_model_lists_are_accepted(server: Any) -> None:
     for body, status in (('{"data": 3}', 200), ("[]", 200), ("nonsense", 200), ('{"error": "x"}', 500), ("3", 200)):
         server.says(body, status=status)
         made = provider(server.url, dialect="openai")
@@ -260,7 +260,7 @@ def test_a_key_that_is_refused() -> None:
         preflight(require_key="another")
 
 
-def test_no_key_for_openrouter_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_openrouter_key_is_reported_without_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: pytest.fail("it must not go out"))
     made = OpenRouter(OpenRouterOptions(key_env="TEST_KEY"), environ={})
     with pytest.raises(UnavailableError, match="TEST_KEY is not set") as caught:
@@ -269,7 +269,7 @@ def test_no_key_for_openrouter_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> N
     made.close()
 
 
-def test_no_key_elsewhere_is_fine() -> None:
+def test_other_servers_need_no_key() -> None:
     with LoopbackServer(always(answer("fine"))) as server:
         made = provider(server.base_url, {})
         made.preflight(expected())
@@ -280,7 +280,7 @@ def test_no_key_elsewhere_is_fine() -> None:
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_the_key_of_openrouter_is_for_openrouter(named: bool) -> None:
+def test_openrouter_key_is_sent_only_to_openrouter(named: bool) -> None:
     """Another server gets the key only if its variable is named explicitly."""
     with LoopbackServer(always(answer("fine"))) as server:
         options = OpenRouterOptions(base_url=server.base_url, key_env="OPENROUTER_API_KEY" if named else "")
@@ -308,7 +308,7 @@ def test_a_wrong_base_path_is_named() -> None:
     assert "base URL" in caught.value.remedy
 
 
-def test_nobody_listens() -> None:
+def test_connection_refused() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
@@ -327,7 +327,7 @@ def test_a_server_that_is_silent(server: Any, monkeypatch: pytest.MonkeyPatch) -
         provider(server.url).preflight(expected(deadline=over))
 
 
-def test_there_are_as_many_places_as_workers() -> None:
+def test_concurrency_limit_is_the_number_of_workers() -> None:
     with LoopbackServer(always(answer("fine"))) as server:
         made = provider(server.base_url)
         assert made._limiter.limit == 8
@@ -337,7 +337,7 @@ def test_there_are_as_many_places_as_workers() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["openrouter", "openai"])
-def test_the_app_is_named_to_openrouter_only(dialect: str) -> None:
+def test_app_attribution_is_sent_only_to_openrouter(dialect: str) -> None:
     with LoopbackServer(always(answer("fine"))) as server:
         for attribution in (True, False):
             made = provider(server.base_url, dialect=dialect, attribution=attribution)
@@ -348,7 +348,7 @@ def test_the_app_is_named_to_openrouter_only(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://[", "openrouter.ai/api/v1", "https://me:PLANTED@host/v1"])
-def test_what_is_no_base_url_is_refused_before_a_run(url: str) -> None:
+def test_invalid_base_url_is_refused_before_a_run(url: str) -> None:
     with pytest.raises(InputError) as caught:
         provider(url)
     assert "PLANTED" not in str(caught.value)
@@ -372,7 +372,7 @@ QUOTING = {
 
 
 @pytest.mark.parametrize("name", QUOTING)
-def test_the_key_is_nowhere(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_key_is_not_in_errors_reports_or_logs(name: str, caplog: pytest.LogCaptureFixture) -> None:
     """F20: not in errors, their causes and tracebacks with locals, reports to the harness, or logs."""
     caplog.set_level(logging.DEBUG)
     call = CallDouble()
@@ -394,7 +394,7 @@ def test_the_key_is_nowhere(name: str, caplog: pytest.LogCaptureFixture) -> None
 
 
 @pytest.mark.parametrize("secret", [SECRET, "none", "x"])
-def test_what_a_model_says_is_not_changed(secret: str) -> None:
+def test_answers_are_not_redacted(secret: str) -> None:
     """Answers are not redacted, since a key may be a word like ``none``; the harness redacts what it records."""
     text = f"none of these is {secret} or x"
     with LoopbackServer(always(answer(text))) as server:

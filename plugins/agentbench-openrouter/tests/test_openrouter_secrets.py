@@ -80,7 +80,7 @@ def test_a_stream_with_a_key_is_cut(upstream: Any, secret: str, split: tuple[int
     assert native.received_body == start + text[:at]
 
 
-def test_the_beginning_of_a_key_is_passed_on_at_last(upstream: Any) -> None:
+def test_text_that_only_begins_like_a_key_is_passed_on(upstream: Any) -> None:
     """What only looks like a key arrives unchanged, also at the end."""
     text = event(f"{SECRET[:-1]}!") + b": " + SECRET[:9].encode()
     whole = b"data: [DONE]\n\n"
@@ -124,7 +124,7 @@ def test_a_header_with_a_key_is_not_passed_on(upstream: Any, secret: str) -> Non
     assert native.starts == []
 
 
-def test_a_placeholder_is_no_secret(upstream: Any) -> None:
+def test_short_values_are_not_treated_as_secrets(upstream: Any) -> None:
     """Short values, such as ``none``, occur in any text."""
     text = event("there is none left") + b"data: [DONE]\n\n"
     upstream.play = lambda posted: posted.send(200, text, kind="text/event-stream")
@@ -133,7 +133,7 @@ def test_a_placeholder_is_no_secret(upstream: Any) -> None:
     assert native.received_body == text
 
 
-def test_memory_is_flat(upstream: Any) -> None:
+def test_memory_does_not_grow_with_the_stream(upstream: Any) -> None:
     """A stream of 48 MiB is passed on without being collected."""
     piece = event("m" * (64 << 10))
 
@@ -299,7 +299,7 @@ def test_secrets_are_removed_from_messages() -> None:
     assert client.pages.shown(f"not {SECRET} or {OTHER}") == "not *** or ***"
 
 
-def test_threads_end(upstream: Any) -> None:
+def test_no_thread_remains_after_an_exchange(upstream: Any) -> None:
     """Nothing of an exchange remains after it."""
     text = event("x") + b"data: [DONE]\n\n"
     upstream.play = lambda posted: posted.send(200, text, {"connection": "close"}, kind="text/event-stream")

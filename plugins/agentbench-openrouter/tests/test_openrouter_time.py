@@ -106,7 +106,7 @@ def test_an_exchange_ends_in_time(name: str, warm: bool, clock: FakeClock) -> No
     assert made.failures[0].usage is None
 
 
-def test_a_call_ends_in_time_whatever_is_tried(clock: FakeClock) -> None:
+def test_exchanges_and_waits_share_the_time_limit(clock: FakeClock) -> None:
     """F19: exchanges and waits share one time limit, so the second exchange gets what the first one left."""
     timing = Timing(clock=clock, uniform=lambda low, _: low)
     passing = iter([0.6 * LONG, 0.4 * LONG])
@@ -118,7 +118,7 @@ def test_a_call_ends_in_time_whatever_is_tried(clock: FakeClock) -> None:
         assert len(server.chat_requests) == 2
 
 
-def test_real_time_ends_a_call_too() -> None:
+def test_call_ends_in_real_time() -> None:
     """The number of requests depends on the speed of the machine."""
     with LoopbackServer(always(Reply(hang=True))) as server:
         with provided(server, exchange_timeout_sec=0.4, timeout_sec=1.0) as provider:
@@ -165,7 +165,7 @@ def test_a_deadline_that_is_over_sends_nothing() -> None:
 
 
 @pytest.mark.parametrize("warm", [False, True])
-def test_whoever_ends_the_deadline_ends_an_exchange(warm: bool) -> None:
+def test_ending_the_deadline_ends_an_exchange(warm: bool) -> None:
     """As with Ctrl-C while the server does not answer."""
     deadline = Deadline(600)
     replies = (FINE, Reply(hang=True)) if warm else (Reply(hang=True),)
@@ -179,7 +179,7 @@ def test_whoever_ends_the_deadline_ends_an_exchange(warm: bool) -> None:
         assert time.monotonic() - began < SLOW
 
 
-def test_whoever_ends_the_deadline_ends_a_wait() -> None:
+def test_ending_the_deadline_ends_a_wait() -> None:
     deadline = Deadline(600)
 
     def fall_asleep(seconds: float, until: Deadline) -> None:
@@ -193,7 +193,7 @@ def test_whoever_ends_the_deadline_ends_a_wait() -> None:
         assert len(server.chat_requests) == 1
 
 
-def test_whoever_ends_the_deadline_ends_a_wait_for_a_place() -> None:
+def test_ending_the_deadline_ends_a_wait_for_a_slot() -> None:
     deadline = Deadline(600)
     with LoopbackServer(always(Reply(hang=True))) as server, provided(server) as provider:
         provider._limiter.start(1)
@@ -212,7 +212,7 @@ def test_whoever_ends_the_deadline_ends_a_wait_for_a_place() -> None:
         assert len(server.chat_requests) == 1
 
 
-def test_closing_ends_what_is_under_way_and_what_comes_later() -> None:
+def test_closing_ends_running_and_later_calls() -> None:
     with LoopbackServer(always(Reply(hang=True))) as server, provided(server) as provider:
         with ThreadPoolExecutor(1) as pool:
             call = CallDouble()
@@ -237,7 +237,7 @@ def test_an_endless_body_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(server.chat_requests) == 1
 
 
-def test_a_body_that_grows_when_it_is_unpacked_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompressed_body_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentbench_openrouter.client.MAX_BODY_BYTES", 1 << 20)
     packed = Reply(raw=gzip.compress(b" " * (8 << 20)), headers={"Content-Encoding": "gzip"})
     with (
@@ -256,7 +256,7 @@ def test_a_body_that_cannot_be_unpacked() -> None:
     assert [failure.error for failure in made.failures] == ["protocol"]
 
 
-def test_nobody_listens() -> None:
+def test_refused_connection_costs_nothing() -> None:
     """Nothing was sent, so the cost is 0."""
     made = CallDouble()
     with socket.socket() as bound:
@@ -308,9 +308,7 @@ def test_a_server_that_never_accepts(early: bool, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("noticed", [True, False])
 @pytest.mark.parametrize("how", ["in time", "deadline", "close"])
-def test_a_connection_that_has_to_be_made_anew_ends_in_time(
-    how: str, noticed: bool, monkeypatch: pytest.MonkeyPatch, clock: FakeClock
-) -> None:
+def test_reconnecting_ends_in_time(how: str, noticed: bool, monkeypatch: pytest.MonkeyPatch, clock: FakeClock) -> None:
     """F19: also if the kept one is closed and the name lookup hangs. ``noticed``: detected before httpx does."""
     looked_up, over = threading.Event(), threading.Event()
     real = socket.getaddrinfo
@@ -354,7 +352,7 @@ def _ended(line: Line) -> bool:
     return line._socket.fileno() < 0 or bool(select.select([line._socket], [], [], 0)[0])
 
 
-def test_a_connection_that_is_gone_is_made_anew_unseen() -> None:
+def test_reconnecting_before_sending_is_not_reported() -> None:
     """Nothing was sent on the old connection, so nothing is reported."""
     made = CallDouble()
     with LoopbackServer(always(answer("fine", last=True))) as server, provided(server) as provider:
@@ -366,7 +364,7 @@ def test_a_connection_that_is_gone_is_made_anew_unseen() -> None:
     assert made.told == []
 
 
-def test_connections_that_the_server_has_ended_are_given_back() -> None:
+def test_sockets_of_closed_connections_are_released() -> None:
     together = threading.Barrier(4)
 
     def respond(_: object, seen: Seen) -> Reply:
@@ -385,7 +383,7 @@ def test_connections_that_the_server_has_ended_are_given_back() -> None:
         assert [held.fileno() for held in sockets if held is not None] == [-1] * 4
 
 
-def test_what_takes_too_long_is_tried_again_once(clock: FakeClock) -> None:
+def test_timeouts_are_retried_once(clock: FakeClock) -> None:
     """F21: not more often, since the server may finish each request, and bill it."""
     made = CallDouble()
     responder = meanwhile(lambda: clock.advance(LONG), always(Reply(hang=True)))
@@ -408,7 +406,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_what_is_set_in_a_way_that_nothing_can_be_sent(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_network_variables_are_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the variable without its value, is not retried, and stops the run."""
     for other in (*ODD, "HTTP_PROXY", "http_proxy", "all_proxy", "no_proxy", "SSL_CERT_DIR"):
         monkeypatch.delenv(other, raising=False)
@@ -427,16 +425,14 @@ def test_what_is_set_in_a_way_that_nothing_can_be_sent(name: str, monkeypatch: p
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_proxies_have_no_part_in_what_stays_on_this_machine(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loopback_requests_ignore_network_variables(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, ODD[name])
     with LoopbackServer(always(FINE)) as server, provided(server) as provider:
         assert provider.complete(ASK, CallDouble()).message.content == "fine"
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-def test_a_proxy_that_lets_nobody_through_has_sent_nothing(
-    hangs: bool, monkeypatch: pytest.MonkeyPatch, clock: FakeClock
-) -> None:
+def test_refusing_proxy_costs_nothing(hangs: bool, monkeypatch: pytest.MonkeyPatch, clock: FakeClock) -> None:
     """F21: the server received nothing, so the cost is 0."""
     over = threading.Event()
 

@@ -35,7 +35,7 @@ def test_a_plain_request_and_its_order_of_keys() -> None:
     )
 
 
-def test_a_small_server_gets_what_it_knows() -> None:
+def test_other_servers_get_only_standard_fields() -> None:
     assert body(HELLO, SMALL, session="a1").decode() == (
         '{"model":"maker/model","messages":[{"role":"user","content":"hello"}],"max_tokens":100,"stream":false}'
     )
@@ -71,7 +71,7 @@ def test_sampling_is_sent_when_it_is_set() -> None:
     assert not {"temperature", "top_p", "tools", "reasoning", "provider"} & set(sent())
 
 
-def test_the_cap_is_always_there() -> None:
+def test_answer_cap_is_always_sent() -> None:
     assert sent(attrs.evolve(HELLO, max_tokens=None))["max_completion_tokens"] == DEFAULT_ANSWER_TOKENS
     assert sent(answer_cap=60)["max_completion_tokens"] == 60
     assert sent(answer_cap=600)["max_completion_tokens"] == 100
@@ -136,7 +136,7 @@ def said(role: Any, content: str = "", **more: Any) -> Message:
     return Message(role=role, content=content, **more)
 
 
-def test_system_messages_side_by_side_are_one() -> None:
+def test_consecutive_system_messages_are_merged() -> None:
     written = messages([said("system", "one"), said("system", "two"), said("user", "x"), said("system", "three")])
     assert [(m["role"], m["content"]) for m in written] == [
         ("system", "one\n\ntwo"),
@@ -145,7 +145,7 @@ def test_system_messages_side_by_side_are_one() -> None:
     ]
 
 
-def test_an_answer_that_only_calls_has_no_content_and_an_empty_one_is_left_out() -> None:
+def test_calls_have_no_content_and_empty_answers_are_omitted() -> None:
     call = ToolCall(tool="look", arguments={"b": 1, "a": "ä"}, id="c1")
     written = messages([said("assistant", tool_calls=(call,)), said("assistant"), said("assistant", "words")])
     assert written[0] == {
@@ -157,7 +157,7 @@ def test_an_answer_that_only_calls_has_no_content_and_an_empty_one_is_left_out()
 
 
 @pytest.mark.parametrize("details", [[], [{"type": "reasoning.encrypted", "data": "x", "index": 0, "odd": None}]])
-def test_reasoning_details_are_echoed_as_they_were(details: list[Any]) -> None:
+def test_reasoning_details_are_echoed_unchanged(details: list[Any]) -> None:
     call = ToolCall(tool="look", arguments={}, id="c1")
     opaque = {"reasoning_details": details, "note": "for people"}
     (written,) = messages([said("assistant", tool_calls=(call,), opaque=opaque)])
@@ -189,14 +189,14 @@ def test_ids_that_are_blank_or_used_before_are_replaced_together_with_their_resu
     assert (asked[0], asked[-1]) == ("look:0", "own")
 
 
-def test_a_new_id_is_no_old_one() -> None:
+def test_generated_ids_do_not_repeat_existing_ones() -> None:
     first = said("assistant", tool_calls=(ToolCall(tool="a", arguments={}, id=""),))
     second = said("assistant", tool_calls=(ToolCall(tool="a", arguments={}, id="call_0_0"),))
     one, two = messages([first, second])
     assert (one["tool_calls"][0]["id"], two["tool_calls"][0]["id"]) == ("call_0_0_", "call_0_0")
 
 
-def test_the_beginning_stays_the_same_when_a_conversation_grows() -> None:
+def test_messages_keep_their_form_as_a_conversation_grows() -> None:
     """Otherwise prompt caches would not match."""
     call = ToolCall(tool="look", arguments={}, id="")
     begun = [said("user", "go"), said("assistant", tool_calls=(call,)), said("tool", "x")]
@@ -252,7 +252,7 @@ def test_arguments(written: object, values: dict[str, Any], repaired: bool) -> N
         "{a: 1}",
     ],
 )
-def test_arguments_that_nobody_can_read(written: object) -> None:
+def test_unreadable_arguments_are_a_problem(written: object) -> None:
     """Missing braces are not guessed."""
     read = read_arguments(written)
     assert read.problem
@@ -284,7 +284,7 @@ def choices(finish: Any = "stop", **message: Any) -> dict[str, Any]:
     return {"choices": [{"message": {"role": "assistant", **message}, "finish_reason": finish}]}
 
 
-def test_everything_that_an_answer_says_is_kept() -> None:
+def test_all_fields_of_an_answer_are_kept() -> None:
     data = {
         "id": "gen-1",
         "model": "maker/model-2031",
@@ -348,20 +348,20 @@ def test_usage(usage: object, expected: Usage | None) -> None:
     assert answered({"usage": usage, **choices(content="x")}).usage == expected
 
 
-def test_an_answer_inside_another_keeps_the_usage_around_it() -> None:
+def test_nested_answer_keeps_the_outer_usage() -> None:
     inner = {"id": "gen-2", "provider": "Z", **choices(content="x")}
     answer = answered({"id": "gen-1", "choices": None, "provider": inner, "usage": {"cost": 0.5}})
     assert (answer.usage, answer.response_id, answer.served_by) == (Usage(cost_usd=0.5), "gen-2", "Z")
 
 
-def test_the_cap_that_went_into_reasoning_is_told() -> None:
+def test_note_if_reasoning_used_the_whole_cap() -> None:
     answer = answered(choices("length", content=None, reasoning="hm hm"))
     assert answer.finish == "length"
     assert "reasoning" in answer.message.opaque["note"]
     assert "note" not in answered(choices("length", content="hal", reasoning="hm hm")).message.opaque
 
 
-def test_a_call_that_was_cut_off_says_so_and_the_others_are_made() -> None:
+def test_truncated_call_is_a_problem_and_the_others_are_kept() -> None:
     calls = [
         {"id": "1", "function": {"name": "a", "arguments": "{}"}},
         {"id": "2", "function": {"name": "b", "arguments": '{"x": "y'}},
@@ -380,7 +380,7 @@ def test_a_call_that_was_cut_off_before_its_arguments_is_not_made(written: str |
     assert answered(choices("length", tool_calls=whole)).message.tool_calls[0].problem == ""
 
 
-def test_a_call_that_the_provider_could_not_read_is_the_models_doing() -> None:
+def test_malformed_call_is_retried_and_not_an_outage() -> None:
     """As from Gemini. It is retried like an empty answer, and is not an outage."""
     data = choices("error", content=None)
     data["choices"][0]["native_finish_reason"] = "MALFORMED_FUNCTION_CALL"
@@ -390,7 +390,7 @@ def test_a_call_that_the_provider_could_not_read_is_the_models_doing() -> None:
     assert failure.outcome.finish == "empty"
 
 
-def test_an_answer_that_grew_too_long_is_cut_off_also_where_that_is_called_an_error() -> None:
+def test_token_limit_reported_as_an_error_is_a_truncated_answer() -> None:
     data = choices("length", content="half a sen")
     data["choices"][0]["error"] = {"code": 400, "message": "Token limit reached"}
     answer = answered(data)
@@ -404,7 +404,7 @@ def test_a_stream_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity"])
-def test_numbers_that_are_none_are_no_arguments(number: str) -> None:
+def test_non_finite_numbers_are_invalid_arguments(number: str) -> None:
     """Also if a server sends an object instead of its JSON text."""
     raw = b'{"choices":[{"message":{"tool_calls":[{"function":{"name":"a","arguments":{"x":[%b]}}}]}}]}'
     (call,) = answered(raw % number.encode()).message.tool_calls
@@ -412,7 +412,7 @@ def test_numbers_that_are_none_are_no_arguments(number: str) -> None:
     assert call.arguments == {}
 
 
-def test_arguments_that_are_nested_too_deeply_are_the_models() -> None:
+def test_too_deeply_nested_arguments_are_a_problem() -> None:
     """The call gets a problem that the model can correct; nothing fails in the harness."""
     deep = json.dumps('{"a":' * 330 + "1" + "}" * 330).encode()
     raw = b'{"choices":[{"message":{"tool_calls":[{"function":{"name":"a","arguments":%b}}]}}]}'
@@ -420,14 +420,14 @@ def test_arguments_that_are_nested_too_deeply_are_the_models() -> None:
     assert (call.problem, call.arguments) == ("the arguments are nested more than 100 levels deep", {})
 
 
-def test_what_is_echoed_is_json() -> None:
+def test_echoed_values_are_valid_json() -> None:
     raw = b'{"choices":[{"message":{"content":"x","reasoning_details":[{"n":NaN,"big":1e999,"t":"hm"}]}}]}'
     assert answered(raw).message.opaque["reasoning_details"] == [{"n": None, "big": None, "t": "hm"}]
 
 
 @pytest.mark.parametrize("deep", [300, 480, 700, 900])
 @pytest.mark.parametrize("place", ["content", "error", "raw", "reasoning"])
-def test_what_is_nested_too_deeply_is_no_answer(place: str, deep: int) -> None:
+def test_too_deeply_nested_responses_do_not_raise(place: str, deep: int) -> None:
     inner: Any = b'"x"'
     for _ in range(deep):
         inner = b'[{"text":' + inner + b"}]" if place == "content" else b'{"error":' + inner + b"}"
@@ -440,7 +440,7 @@ def test_what_is_nested_too_deeply_is_no_answer(place: str, deep: int) -> None:
     assert isinstance(got(shapes[place] % inner), (Completion, Failure))
 
 
-def test_a_very_long_error_is_cut_before_anything_else() -> None:
+def test_very_long_error_is_truncated() -> None:
     failure = failed({"error": {"code": 400, "message": "x " * 2_000_000, "metadata": {"raw": "y" * 2_000_000}}}, 400)
     assert len(failure.message) <= 300
 
@@ -452,7 +452,7 @@ def test_repairs_are_counted() -> None:
     assert len({call.id for call in answer.message.tool_calls}) == 4
 
 
-def test_the_old_way_to_call() -> None:
+def test_legacy_function_call() -> None:
     answer = answered(choices("function_call", function_call={"name": "a", "arguments": '{"x": 1}'}))
     assert [(call.tool, call.arguments) for call in answer.message.tool_calls] == [("a", {"x": 1})]
     assert answer.finish == "tool_calls"
@@ -571,7 +571,7 @@ ROOM = [
 
 
 @pytest.mark.parametrize("retryable", [True, False])
-def test_availability_overrides_what_is_too_long_or_refused(retryable: bool) -> None:
+def test_availability_decides_whether_errors_are_retried(retryable: bool) -> None:
     """It is retried if the server allows that, and has the same outcome in the end."""
     for finish, error in (
         ("context_overflow", {"message": "maximum context length is 8192 tokens"}),
@@ -605,7 +605,7 @@ def test_a_request_that_is_too_long(error: object, status: int) -> None:
 
 
 @pytest.mark.parametrize("error", ROOM)
-def test_a_request_whose_answer_might_not_fit_is_tried_with_a_smaller_one(error: dict[str, Any]) -> None:
+def test_answer_that_might_not_fit_is_retried_with_a_smaller_cap(error: dict[str, Any]) -> None:
     failure = failed({"error": error}, 400)
     assert (failure.retry, failure.usage) == (Retry.SHORTER, Usage(cost_usd=0.0))
     assert failure.outcome is not None
@@ -648,11 +648,11 @@ def test_a_refusal_in_an_error(error: object, status: int) -> None:
         ({}, {}, None),
     ],
 )
-def test_hints(headers: dict[str, str], error: dict[str, Any], hint: float | None) -> None:
+def test_retry_hints(headers: dict[str, str], error: dict[str, Any], hint: float | None) -> None:
     assert failed({"error": {"message": "slow", **error}}, 429, **headers).hint == hint
 
 
-def test_what_an_error_costs() -> None:
+def test_cost_of_errors() -> None:
     """F21: 0 before a provider was asked; afterwards what the server reports, or else unknown."""
     usage = {"prompt_tokens": 10, "completion_tokens": 0, "cost": 0.5}
     assert failed({"error": {"message": "no"}}, 429).usage == Usage(cost_usd=0.0)
@@ -664,13 +664,13 @@ def test_what_an_error_costs() -> None:
     assert failed({"usage": usage, **choices(content="")}).usage == Usage(prompt_tokens=10, cost_usd=0.5)
 
 
-def test_who_failed_is_told() -> None:
+def test_failure_names_the_provider() -> None:
     failure = failed({"id": "gen-9", "provider": "Acme", "error": {"message": "no", "code": 502}})
     assert (failure.exchange.served_by, failure.exchange.response_id, failure.exchange.status) == ("Acme", "gen-9", 502)
     assert failed({"error": {"message": "no"}}, 500, x_generation_id="gen-8").response_id == "gen-8"
 
 
-def test_an_empty_stop_is_an_answer_after_all_when_it_stays() -> None:
+def test_empty_answer_is_retried_and_then_accepted() -> None:
     failure = failed({"id": "gen-1", "model": "m", **choices(content="  \n")})
     assert failure.retry is Retry.EMPTY
     assert failure.outcome is not None
@@ -680,7 +680,7 @@ def test_an_empty_stop_is_an_answer_after_all_when_it_stays() -> None:
 @pytest.mark.parametrize(
     "listed", [[{"error": {"code": 429, "message": "x"}}], {"object": "error", "code": 429, "message": "x"}]
 )
-def test_errors_in_other_wrappings(listed: object) -> None:
+def test_errors_in_other_formats(listed: object) -> None:
     """Google puts errors into a list; old versions of vLLM put them at the top level."""
     assert failed(listed).error == "rate_limited"
 

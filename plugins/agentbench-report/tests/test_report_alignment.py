@@ -55,7 +55,7 @@ def test_no_attempt_is_lost(a: RunCounts, b: RunCounts) -> None:
 
 
 @given(runs(), runs())
-def test_pairs_are_of_one_digest_and_each_is_complete_or_not(a: RunCounts, b: RunCounts) -> None:
+def test_tasks_of_a_pair_have_the_same_digest(a: RunCounts, b: RunCounts) -> None:
     found = align(a, b)
     assert all(pair.digest == pair.a.digest == pair.b.digest for pair in found.pairs)
     assert all(pair.complete == (pair.a.scored > 0 and pair.b.scored > 0) for pair in found.pairs)
@@ -70,14 +70,14 @@ def test_order_and_position_do_not_matter(a: RunCounts, b: RunCounts) -> None:
 
 
 @given(runs(), runs())
-def test_swapping_the_runs_turns_every_difference_round(a: RunCounts, b: RunCounts) -> None:
+def test_swapping_the_runs_negates_every_difference(a: RunCounts, b: RunCounts) -> None:
     there, back = align(a, b), align(b, a)
     assert sorted(there.differences()) == sorted(-difference for difference in back.differences())
     assert sorted(there.differences(Missing.WORST)) == sorted(-d for d in back.differences(Missing.BEST))
 
 
 @given(runs(), runs())
-def test_bounds_hold_what_was_seen(a: RunCounts, b: RunCounts) -> None:
+def test_bounds_contain_the_observed_difference(a: RunCounts, b: RunCounts) -> None:
     for pair in align(a, b).pairs:
         seen, worst, best = (pair.difference(missing) for missing in Missing)
         if seen is not None:
@@ -87,7 +87,7 @@ def test_bounds_hold_what_was_seen(a: RunCounts, b: RunCounts) -> None:
             assert (worst == seen == best) or pair.incomplete
 
 
-def test_pairs_go_by_digest_not_by_name() -> None:
+def test_pairs_match_by_digest_and_not_by_name() -> None:
     a = run(counts("first", "sha256:1", passed=1), counts("second", "sha256:2", failed=1))
     b = run(counts("first", "sha256:2", passed=1), counts("second", "sha256:1", passed=1))
     found = align(a, b)
@@ -96,19 +96,19 @@ def test_pairs_go_by_digest_not_by_name() -> None:
     assert found.differences() == (0.0, 1.0)
 
 
-def test_a_task_that_changed_is_no_pair_although_its_name_is_the_same() -> None:
+def test_changed_task_with_the_same_name_is_not_a_pair() -> None:
     found = align(run(counts("x", "sha256:old", passed=1)), run(counts("x", "sha256:new", passed=1)))
     assert not found.pairs
     assert [(old.digest, new.digest) for old, new in found.changed] == [("sha256:old", "sha256:new")]
 
 
-def test_a_task_that_is_in_a_run_twice_is_refused() -> None:
+def test_duplicate_task_in_a_run_is_refused() -> None:
     twice = run(counts("x", "sha256:1"), counts("y", "sha256:1"))
     with pytest.raises(InputError, match="the same task twice, as x and y"):
         align(twice, run())
 
 
-def test_the_table_of_the_policy(tmp_path: Path) -> None:
+def test_tasks_in_only_one_run_are_not_in_the_table(tmp_path: Path) -> None:
     """Tasks in only one run are listed and excluded from the table."""
     a = read(write_run(tmp_path / "a", {"t1": True, "t2": False, "t3": True}).directory)
     b = read(write_run(tmp_path / "b", {"t2": True, "t3": True, "t4": False}).directory)
@@ -120,7 +120,7 @@ def test_the_table_of_the_policy(tmp_path: Path) -> None:
     assert (table.both_pass, table.regressions, table.improvements, table.both_fail) == (1, 0, 1, 0)
 
 
-def test_missing_attempts_are_filled_in_against_b_and_for_it(tmp_path: Path) -> None:
+def test_missing_attempts_give_a_worst_and_a_best_case(tmp_path: Path) -> None:
     broke = FailureReason.SANDBOX_ERROR
     a = read(write_run(tmp_path / "a", {"t1": True, "t2": broke, "t3": None, "t4": False}).directory)
     b = read(write_run(tmp_path / "b", {"t1": broke, "t2": False, "t3": None, "t4": True}).directory)
@@ -142,7 +142,7 @@ def test_missing_attempts_among_repeats_are_filled_in(tmp_path: Path) -> None:
         found.table()
 
 
-def test_a_name_with_a_line_end_stays_on_its_line() -> None:
+def test_newlines_in_names_are_escaped() -> None:
     twice = run(counts("x\nerror: none", "sha256:1"), counts("y\x1b[2J", "sha256:1"))
     with pytest.raises(InputError) as error:
         align(twice, run())
@@ -150,7 +150,7 @@ def test_a_name_with_a_line_end_stays_on_its_line() -> None:
     assert "\x1b" not in str(error.value)
 
 
-def test_what_is_no_task_in_either_run_is_not_missing(tmp_path: Path) -> None:
+def test_task_that_is_invalid_in_both_runs_is_not_missing(tmp_path: Path) -> None:
     none = FailureReason.BASELINE_NOT_FAILING
     a = read(write_run(tmp_path / "a", {"x": [none, none], "y": [none, none], "z": [none, True]}).directory)
     b = read(write_run(tmp_path / "b", {"x": [none, None], "y": [True, False], "z": [none, none]}).directory)
@@ -161,12 +161,12 @@ def test_what_is_no_task_in_either_run_is_not_missing(tmp_path: Path) -> None:
     assert len(found.differences(Missing.WORST)) == len(found.differences(Missing.BEST)) == 2
 
 
-def test_results_of_repeats_are_known(tmp_path: Path) -> None:
+def test_results_are_listed_by_repeat(tmp_path: Path) -> None:
     (task,) = read(write_run(tmp_path / "a", {"x": [True, False, FailureReason.LLM_ERROR, None, True]}).directory).tasks
     assert (task.repeats, task.passes, task.fails) == ((1, 2, 3, 5), (1, 5), (2,))
 
 
-def test_repeats_that_were_planned_count_also_when_one_is_left(tmp_path: Path) -> None:
+def test_planned_repeats_count_if_only_one_is_recorded(tmp_path: Path) -> None:
     """Otherwise a run that lost all but one attempt per task would count as one without repeats."""
     a = read(write_run(tmp_path / "a", {"t": [True, None, None]}).directory)
     b = read(write_run(tmp_path / "b", {"t": [False, None, None]}).directory)

@@ -74,12 +74,12 @@ def refused(a: RunCounts, b: RunCounts, ground: RefusalReason, *evidence: str) -
     assert isinstance(compared(a, b, *others).exception, InputError)
 
 
-def test_equal_terms_are_no_reason_to_refuse_or_warn(tmp_path: Path) -> None:
+def test_runs_under_equal_conditions_have_no_warnings(tmp_path: Path) -> None:
     found = check(made(tmp_path / "a"), made(tmp_path / "b"))
     assert found == Comparability(refusals=(), overridden=(), warnings=(), same_variant=False, same_terms=True)
 
 
-def test_a_a_is_a_fair_question(tmp_path: Path) -> None:
+def test_a_a_comparison_is_allowed(tmp_path: Path) -> None:
     same = {"variant": "x", "variant_digest": "sha256:x"}
     a, b = made(tmp_path / "a", run=same), made(tmp_path / "b", run=same)
     found = check(a, b)
@@ -99,7 +99,7 @@ def test_a_a_is_a_fair_question(tmp_path: Path) -> None:
     ],
     ids=["harness", "plugins", "model", "resumed"],
 )
-def test_two_runs_of_one_variant_are_noise_only_on_the_same_terms(tmp_path: Path, run: Mapping[str, Any]) -> None:
+def test_differences_are_noise_only_under_equal_conditions(tmp_path: Path, run: Mapping[str, Any]) -> None:
     same = {"variant": "x", "variant_digest": "sha256:x"}
     a, b = made(tmp_path / "a", run=same | {"model": {"known": {}}}), made(tmp_path / "b", run=same | run)
     page = compared(a, b).output
@@ -108,13 +108,13 @@ def test_two_runs_of_one_variant_are_noise_only_on_the_same_terms(tmp_path: Path
     assert "Both runs use the same variant, but other conditions differ" in page
 
 
-def test_what_was_overridden_is_no_same_term(tmp_path: Path) -> None:
+def test_overridden_refusals_are_different_conditions(tmp_path: Path) -> None:
     same = {"variant": "x", "variant_digest": "sha256:x"}
     a, b = made(tmp_path / "a", run=same), made(tmp_path / "b", {**ENDINGS, "more": True}, run=same)
     assert "but other conditions differ" in compared(a, b, "--allow-different-tasks").output
 
 
-def test_a_difference_between_two_runs_of_one_variant_is_no_noise(tmp_path: Path) -> None:
+def test_significant_difference_of_one_variant_is_not_noise(tmp_path: Path) -> None:
     same = {"variant": "x", "variant_digest": "sha256:x"}
     a, b = made(tmp_path / "a", run=same), made(tmp_path / "b", dict.fromkeys(ENDINGS, True), run=same)
     c = made(tmp_path / "c", dict.fromkeys(ENDINGS, False), run=same)
@@ -137,7 +137,7 @@ def test_other_tasks_in_the_same_positions(tmp_path: Path) -> None:
     )
 
 
-def test_tasks_of_one_name_that_are_others(tmp_path: Path) -> None:
+def test_tasks_with_the_same_name_but_different_content(tmp_path: Path) -> None:
     a, b = made(tmp_path / "a"), made(tmp_path / "b", digests={"task-3": "sha256:changed"})
     refused(
         a,
@@ -208,7 +208,7 @@ def test_confirmed_tampering_by_label(tmp_path: Path) -> None:
     )
 
 
-def test_the_same_run_twice_is_refused_for_good(tmp_path: Path) -> None:
+def test_refusal_of_the_same_run_twice_cannot_be_overridden(tmp_path: Path) -> None:
     a, b = made(tmp_path / "a"), made(tmp_path / "b", run={"run_id": "run-a"})
     refusal = only(check(a, b, list(RefusalReason)))
     assert (refusal.ground, refusal.flag) == (RefusalReason.SAME_RUN, None)
@@ -288,9 +288,7 @@ def test_another_sandbox_is_another_environment(tmp_path: Path) -> None:
     ],
     ids=["absent", "empty", "torn", "list", "no-facts", "deep", "cut"],
 )
-def test_environments_of_which_nothing_is_known_are_not_taken_for_equal(
-    tmp_path: Path, content: str | None, found: str
-) -> None:
+def test_unknown_environments_are_not_considered_equal(tmp_path: Path, content: str | None, found: str) -> None:
     a = made(tmp_path / "a", files=environment())
     b = made(tmp_path / "b", files=lambda record: {} if content is None else {FILE: content}, record=rebuilt)
     refused(a, b, RefusalReason.ENVIRONMENTS, FILE, "A: readable", f"B: {found}")
@@ -314,7 +312,7 @@ def test_another_isolation_or_network_is_another_environment(
     refused(made(tmp_path / "a"), made(tmp_path / "b", record=held), RefusalReason.ENVIRONMENTS, *evidence)
 
 
-def test_all_that_differs_between_sandboxes_is_told(tmp_path: Path) -> None:
+def test_all_sandbox_differences_are_reported(tmp_path: Path) -> None:
     def held(record: AttemptRecord) -> AttemptRecord:
         return attrs.evolve(record, sandbox=attrs.evolve(record.sandbox, isolated=True, network="host"))
 
@@ -325,7 +323,7 @@ def test_all_that_differs_between_sandboxes_is_told(tmp_path: Path) -> None:
     ]
 
 
-def test_sandboxes_of_the_same_parts_in_other_ways_are_others(tmp_path: Path) -> None:
+def test_sandboxes_with_other_combinations_of_settings_differ(tmp_path: Path) -> None:
     def held(*, turned: bool) -> Change:
         def change(record: AttemptRecord) -> AttemptRecord:
             first = (record.repeat == 1) != turned
@@ -361,7 +359,7 @@ def test_equal_digests_need_no_facts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("last", "differs"), [({"os": "elsewhere"}, "differ: os."), (None, FILE)])
-def test_a_run_that_went_on_elsewhere_has_two_environments(
+def test_run_resumed_in_another_environment_has_two_environments(
     tmp_path: Path, last: Mapping[str, str] | None, differs: str
 ) -> None:
     """Every attempt is checked: only the last one has another environment."""
@@ -384,7 +382,7 @@ def test_a_run_that_went_on_elsewhere_has_two_environments(
 # --- all at once -------------------------------------------------------------------------------------------------
 
 
-def test_all_refusals_are_told_at_once(tmp_path: Path) -> None:
+def test_all_refusals_are_reported_at_once(tmp_path: Path) -> None:
     def worse(record: AttemptRecord) -> AttemptRecord:
         record = attrs.evolve(rebuilt(record), limits=attrs.evolve(record.limits, max_steps=5), replayed=True)
         return attrs.evolve(record, labels=(Label(name="tamper_confirmed"),))
@@ -402,21 +400,21 @@ def test_all_refusals_are_told_at_once(tmp_path: Path) -> None:
     assert isinstance(compared(a, b, *flags[1:]).exception, InputError)
 
 
-def test_every_ground_but_one_has_a_flag_of_paired_and_compare() -> None:
+def test_all_refusal_reasons_but_one_have_an_override_flag() -> None:
     assert set(FLAGS) == set(RefusalReason) - {RefusalReason.SAME_RUN}
     for name in ("paired", "compare"):
         options = {option for parameter in report.commands[name].params for option in parameter.opts}
         assert {ground.flag for ground in FLAGS} <= options
 
 
-def test_flags_become_grounds() -> None:
+def test_flags_allow_refusal_reasons() -> None:
     flags = {
         f"allow_{ground.replace('-', '_')}": ground in (RefusalReason.TASKS, RefusalReason.REPLAYED) for ground in FLAGS
     }
     assert list(allowed(flags)) == [RefusalReason.TASKS, RefusalReason.REPLAYED]
 
 
-def test_hostile_names_stay_on_their_line(tmp_path: Path) -> None:
+def test_newlines_in_names_are_escaped(tmp_path: Path) -> None:
     name = "x\n- a reason of mine\x1b[2J\u202e"
     a, b = made(tmp_path / "a", {name: True}), made(tmp_path / "b", {"y": True})
     with pytest.raises(InputError) as error:
@@ -500,7 +498,7 @@ def test_a_model_that_its_provider_changed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["oracle", "tamper_suspected", "leak_suspected"])
-def test_labels_that_cast_doubt(tmp_path: Path, name: str) -> None:
+def test_warning_for_suspicious_labels(tmp_path: Path, name: str) -> None:
     def labelled(record: AttemptRecord) -> AttemptRecord:
         return attrs.evolve(record, labels=(Label(name=name),) if record.task_id == "task-1" else ())
 
@@ -515,7 +513,7 @@ def test_an_invalid_task(tmp_path: Path) -> None:
     assert warned(a, b) == ("A has invalid tasks, whose failing command passed before the agent started: 1",)
 
 
-def test_one_task_of_two_names(tmp_path: Path) -> None:
+def test_one_task_with_two_names_is_a_warning(tmp_path: Path) -> None:
     def somewhere(record: AttemptRecord) -> AttemptRecord:
         return attrs.evolve(record, sandbox=attrs.evolve(record.sandbox, environment_digest="sha256:somewhere"))
 

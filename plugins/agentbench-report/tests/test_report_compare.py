@@ -61,7 +61,7 @@ THREE = {
 }
 
 
-def test_each_is_held_against_the_first_and_adjusted(tmp_path: Path) -> None:
+def test_each_run_is_compared_with_the_baseline_and_adjusted(tmp_path: Path) -> None:
     """With 11 and 5 improvements mid-p is 2**-11 and 2**-5; Holm doubles the first."""
     found = numbers("--runs", *runs(tmp_path, **THREE))
     assert found["baseline"] == "base"
@@ -73,7 +73,7 @@ def test_each_is_held_against_the_first_and_adjusted(tmp_path: Path) -> None:
     assert [run["side"]["pass_rate"] for run in found["runs"]] == pytest.approx([4 / 30, 15 / 30, 9 / 30])
 
 
-def test_what_is_better_alone_may_be_nothing_among_many(tmp_path: Path) -> None:
+def test_significance_may_be_lost_by_the_adjustment(tmp_path: Path) -> None:
     """Two runs with p = 2**-5 each are adjusted to 2**-4, above 0.05."""
     places = runs(tmp_path, base=THREE["base"], fair=THREE["fair"], also=THREE["fair"])
     rows = against(numbers("--runs", *places))
@@ -83,7 +83,7 @@ def test_what_is_better_alone_may_be_nothing_among_many(tmp_path: Path) -> None:
     assert against(numbers("--runs", *places[:2]))["fair"]["verdict"] == "better"
 
 
-def test_no_difference_says_what_could_have_been_seen_at_the_level_of_one_of_many(tmp_path: Path) -> None:
+def test_detectable_effect_uses_the_adjusted_level(tmp_path: Path) -> None:
     places = runs(tmp_path, **THREE, same=THREE["base"])
     page = text("--runs", *places)
     assert "- good is **better** than base by 36.7 pp (95% CI " in page
@@ -112,7 +112,7 @@ def test_cochran_q_equals_the_reference(tmp_path: Path) -> None:
     assert numbers("--runs", *places[:2])["omnibus"] is None
 
 
-def test_a_pair_says_the_same_as_paired(tmp_path: Path) -> None:
+def test_two_runs_give_the_same_result_as_paired(tmp_path: Path) -> None:
     places = runs(tmp_path, a="ppppffffpbf-", b="pppfpppppppb")
     options = ["--run-a", str(places[0]), "--run-b", str(places[1]), "--format", "json"]
     pair = json.loads(CliRunner().invoke(report, ["paired", *options]).output)
@@ -141,7 +141,7 @@ def test_repeats_are_compared_by_task(tmp_path: Path) -> None:
 # --- which runs --------------------------------------------------------------------------------------------------
 
 
-def test_runs_are_named_as_people_type_them(tmp_path: Path) -> None:
+def test_spellings_of_the_runs_option(tmp_path: Path) -> None:
     a, b, c = runs(tmp_path, **THREE)
     expected = text("--runs", a, b, c, "--format", "csv")
     spellings: tuple[list[str | Path], ...] = (
@@ -159,7 +159,7 @@ def test_runs_are_named_as_people_type_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", [[], ["--runs"], ["--runs", "--format", "csv"], ["--runs", "{a}", "--format", "csv", "{b}"]]
 )
-def test_what_is_no_list_of_runs(tmp_path: Path, arguments: list[str]) -> None:
+def test_invalid_lists_of_runs_are_refused(tmp_path: Path, arguments: list[str]) -> None:
     a, b, _ = runs(tmp_path, **THREE)
     assert compared(*(argument.format(a=a, b=b) for argument in arguments)).exit_code == 2
 
@@ -187,7 +187,7 @@ def test_runs_of_one_name_are_numbered(tmp_path: Path) -> None:
     )
 
 
-def test_no_number_makes_the_name_of_another_run(tmp_path: Path) -> None:
+def test_numbered_names_do_not_collide(tmp_path: Path) -> None:
     places = [
         made(tmp_path / place, {"x": True}, run={"variant": name, "variant_digest": place})
         for place, name in zip("abc", ("x", "x", "x #1"), strict=True)
@@ -196,7 +196,7 @@ def test_no_number_makes_the_name_of_another_run(tmp_path: Path) -> None:
     assert labels == ["x #2", "x #3", "x #1"]
 
 
-def test_one_run_is_no_comparison(tmp_path: Path) -> None:
+def test_single_run_is_refused(tmp_path: Path) -> None:
     assert isinstance(compared("--runs", *runs(tmp_path, a="pf")).exception, InputError)
 
 
@@ -206,7 +206,7 @@ def test_a_run_that_is_given_twice(tmp_path: Path) -> None:
     assert "this cannot be overridden" in str(compared("--runs", a, a, b).exception)
 
 
-def test_all_refusals_of_all_runs_are_told_at_once(tmp_path: Path) -> None:
+def test_all_refusals_of_all_runs_are_reported_at_once(tmp_path: Path) -> None:
     a, b, c = runs(tmp_path, a="pf", b="pfp", c="pf")
 
     def replayed(record: AttemptRecord) -> AttemptRecord:
@@ -277,7 +277,7 @@ def test_missing_attempts_are_bounded(tmp_path: Path) -> None:
     assert re.search(r"\| task-02 +\| failed +\| no score +\|", page)
 
 
-def test_what_is_missing_stands_beside_the_verdict(tmp_path: Path) -> None:
+def test_missing_attempts_are_shown_with_the_verdict(tmp_path: Path) -> None:
     """12 of 88 tasks improved; the 12 missing ones had all passed in the baseline."""
     places = runs(tmp_path, base="p" * 50 + "f" * 50, lost="-" * 12 + "p" * 38 + "f" * 38 + "p" * 12)
     page = text("--runs", *places)
@@ -292,7 +292,7 @@ def test_what_is_missing_stands_beside_the_verdict(tmp_path: Path) -> None:
     assert (row["pairs"], row["worst"], row["best"], row["robust"]) == ("88", "0.0", "0.12", "no")
 
 
-def test_bounds_are_adjusted_as_the_verdict_is(tmp_path: Path) -> None:
+def test_bounds_are_adjusted_like_the_verdict(tmp_path: Path) -> None:
     """In the best case 6 of 30 tasks improved, with a p of 2**-6, which Holm doubles."""
     places = runs(tmp_path, base="f" * 30, one="p" * 5 + "b" + "f" * 24, two="p" * 5 + "f" * 25)
     found = against(numbers("--runs", *places))["one"]
@@ -302,7 +302,7 @@ def test_bounds_are_adjusted_as_the_verdict_is(tmp_path: Path) -> None:
     assert not found["robust"]
 
 
-def test_pass_rates_are_over_the_tasks_that_every_run_has_a_score_for(tmp_path: Path) -> None:
+def test_pass_rates_use_tasks_with_a_score_in_every_run(tmp_path: Path) -> None:
     """Otherwise a run that lost the hard tasks would have a pass rate of 100%."""
     places = runs(tmp_path, base="pppppfffff", lost="pppppbbbbb", other="pppppfffff")
     found = numbers("--runs", *places)
@@ -310,7 +310,7 @@ def test_pass_rates_are_over_the_tasks_that_every_run_has_a_score_for(tmp_path: 
     assert "Pass rates are over 5 tasks with a score in every run" in text("--runs", *places)
 
 
-def test_what_is_invalid_in_both_is_named_and_counts_nowhere(tmp_path: Path) -> None:
+def test_tasks_invalid_in_both_runs_are_listed_and_not_counted(tmp_path: Path) -> None:
     none = FailureReason.BASELINE_NOT_FAILING
     places = [made(tmp_path / name, {"x": True, "y": none, "z": name == "a"}) for name in "ab"]
     found = against(numbers("--runs", *places))["b"]
@@ -318,7 +318,7 @@ def test_what_is_invalid_in_both_is_named_and_counts_nowhere(tmp_path: Path) -> 
     assert "- invalid in both runs and not counted: y" in text("--runs", *places)
 
 
-def test_cochran_goes_by_tasks_with_a_score_in_every_run(tmp_path: Path) -> None:
+def test_cochran_uses_tasks_with_a_score_in_every_run(tmp_path: Path) -> None:
     places = runs(tmp_path, a="ppffpb", b="pfpfpp", c="ppppfp")
     assert numbers("--runs", *places)["omnibus"]["tasks"] == 5
 
@@ -332,7 +332,7 @@ def many(root: Path, *names: str) -> list[Path]:
     return [made(root / name, ends[name]) for name in names]
 
 
-def test_flips_that_are_drawn_too_few_times_for_so_many_comparisons_are_refused(tmp_path: Path) -> None:
+def test_too_few_resamples_for_the_comparisons_are_refused(tmp_path: Path) -> None:
     places = many(tmp_path, "a", "b", "c")
     options = ("--confidence", "0.99", "--resamples")
     error = compared("--runs", *places, *options, "998").exception
@@ -352,7 +352,7 @@ def test_each_comparison_has_its_own_seed(tmp_path: Path) -> None:
     assert found == expected
 
 
-def test_what_tells_runs_apart_comes_first(tmp_path: Path) -> None:
+def test_tasks_that_differ_come_first(tmp_path: Path) -> None:
     page = text("--runs", *runs(tmp_path, a="ppffp", b="ppfpp"))
     tasks = re.findall(r"^\| (task-\d+)", page, re.MULTILINE)
     assert tasks == ["task-03", "task-00", "task-01", "task-02", "task-04"]
@@ -361,7 +361,7 @@ def test_what_tells_runs_apart_comes_first(tmp_path: Path) -> None:
 HOSTILE = "=HYPERLINK(1)|<img src=x>\n\x1b[31m# head\r,x\u202e"
 
 
-def test_hostile_names_break_nothing(tmp_path: Path) -> None:
+def test_hostile_names_are_escaped(tmp_path: Path) -> None:
     names = [{"variant": HOSTILE + end, "variant_digest": end, "suite": HOSTILE, "agent": HOSTILE} for end in "ab"]
     places = [made(tmp_path / str(n), {HOSTILE: bool(n)}, run=run) for n, run in enumerate(names)]
     page = text("--runs", *places)

@@ -27,7 +27,7 @@ def lost_for_good(draw: np.random.Generator, tasks: int) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize(("world", "truth"), [(mixed, 0.0), (lost_for_good, -0.08)])
-def test_the_interval_with_repeats_holds_the_truth_as_often_as_it_says(world: Callable[..., Any], truth: float) -> None:
+def test_interval_with_repeats_has_its_nominal_coverage(world: Callable[..., Any], truth: float) -> None:
     """With 100 tasks and 5 attempts, BCa would cover 93% in the first case and t 90% in the second."""
     draw, times, tasks, repeats = np.random.default_rng(7), 600, 100, 5
     question, held = Question(method="bootstrap", confidence=0.95, resamples=200, seed=1), 0

@@ -128,7 +128,7 @@ def cut_off(record: AttemptRecord) -> Iterator[Event]:
     )
 
 
-class TestFromTheIssue:
+class TestReportedCases:
     """Four cases from the issue."""
 
     @pytest.mark.parametrize("margin", [0.03, 0.3])
@@ -175,7 +175,7 @@ class TestNonInferiority:
         assert (done.verdict, done.code) == ("pass", 0)
 
     @pytest.mark.parametrize("case", REFERENCE)
-    def test_numbers_are_those_of_the_reference(self, gate: Callable[..., Gated], case: Mapping[str, Any]) -> None:
+    def test_numbers_equal_the_reference(self, gate: Callable[..., Gated], case: Mapping[str, Any]) -> None:
         """Full run directories with the table of a case give the numbers of the reference."""
         table = {key: value for key, value in case["inputs"].items() if key != "margin"}
         pairs = [pair for key, pair in CELLS.items() for _ in range(table[key])]
@@ -196,18 +196,18 @@ class TestNonInferiority:
             "reasons": {"TIMEOUT": 1},
         }
 
-    def test_a_fail_is_none_the_less_for_what_is_missing(self, gate: Callable[..., Gated]) -> None:
+    def test_missing_results_do_not_hide_a_failure(self, gate: Callable[..., Gated]) -> None:
         worse = tasks(100, lambda i: False if i < 40 else None if i < 70 else True)
         done = gate(tasks(100), worse, "margin: 0.05\nmin_pairs: 100\n", "--inconclusive-ok")
         assert (done.verdict, done.code) == ("fail", 1)
         assert done.status("infrastructure_candidate") == "inconclusive"
 
-    def test_no_significant_difference_is_not_enough(self, gate: Callable[..., Gated]) -> None:
+    def test_absence_of_a_significant_difference_does_not_pass(self, gate: Callable[..., Gated]) -> None:
         """4 of 40 lost: McNemar's exact p is 0.125, but the loss may be three times the margin."""
         done = gate(tasks(40), tasks(40, lambda i: i >= 4), "margin: 0.06\nmin_pairs: 40\n")
         assert done.verdict != "pass"
 
-    def test_a_margin_of_nothing_cannot_be_shown(self, gate: Callable[..., Gated]) -> None:
+    def test_margin_of_zero_cannot_pass(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(100), tasks(100), "margin: 0\nmin_pairs: 1\n")
         assert done.verdict == "inconclusive"
         assert "With a margin of 0 the gate cannot pass" in done.data["reason"]
@@ -215,14 +215,14 @@ class TestNonInferiority:
     @pytest.mark.parametrize(
         ("flags", "config", "code"), [([], "", 1), (["--inconclusive-ok"], "", 0), ([], "inconclusive: pass\n", 0)]
     )
-    def test_what_inconclusive_means_can_be_chosen(
+    def test_exit_code_of_inconclusive_is_configurable(
         self, gate: Callable[..., Gated], flags: list[str], config: str, code: int
     ) -> None:
         done = gate(tasks(10), tasks(10), f"margin: 0.05\nmin_pairs: 1\n{config}", *flags)
         assert (done.verdict, done.code) == ("inconclusive", code)
 
     @given(st.floats(0.005, 0.5), st.floats(0.01, 0.3))
-    def test_least_pairs_is_where_agreement_begins_to_pass(self, margin: float, alpha: float) -> None:
+    def test_least_pairs_is_where_perfect_agreement_starts_to_pass(self, margin: float, alpha: float) -> None:
         least = least_pairs(margin, alpha)
         assert least is not None
 
@@ -243,32 +243,32 @@ class TestMissing:
         assert done.status("infrastructure_candidate") == "inconclusive"
         assert done.status("infrastructure_baseline") == "pass"
 
-    def test_a_baseline_that_lost_results_is_no_excuse(self, gate: Callable[..., Gated]) -> None:
+    def test_missing_baseline_results_are_inconclusive(self, gate: Callable[..., Gated]) -> None:
         broken = tasks(200, lambda i: FailureReason.LLM_ERROR if i < 60 else True)
         done = gate(broken, tasks(200, lambda i: i >= 60), f"margin: 0.05\n{LENIENT}")
         assert (done.verdict, done.status("worst_case")) == ("inconclusive", "inconclusive")
 
-    def test_a_candidate_of_which_only_what_passed_was_recorded(self, gate: Callable[..., Gated]) -> None:
+    def test_candidate_with_only_passes_recorded_is_inconclusive(self, gate: Callable[..., Gated]) -> None:
         """40 of 100 tasks have no record; the candidate passed all others."""
         done = gate(tasks(100), tasks(100, lambda i: True if i >= 40 else None), f"margin: 0.1\n{LENIENT}")
         assert done.status("non_inferiority") == "pass"
         assert (done.verdict, done.code) == ("inconclusive", 1)
 
-    def test_a_candidate_that_planned_only_what_passes(self, gate: Callable[..., Gated]) -> None:
+    def test_candidate_that_planned_only_passing_tasks_is_refused(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(100), tasks(60), "margin: 0.1\nmin_pairs: 50\n")
         assert (done.code, done.out) == (2, "")
 
-    def test_not_even_when_other_tasks_are_allowed(self, gate: Callable[..., Gated]) -> None:
+    def test_missing_tasks_are_inconclusive_if_other_tasks_are_allowed(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(100), tasks(60), "margin: 0.1\nmin_pairs: 50\n", "--allow-different-tasks")
         assert (done.verdict, done.status("paired_share")) == ("inconclusive", "inconclusive")
         assert len(done.data["only_baseline"]) == 40
         assert "The tasks differ" in done.data["overridden"][0]
 
-    def test_little_that_is_missing_is_borne(self, gate: Callable[..., Gated]) -> None:
+    def test_few_missing_results_are_tolerated(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(300), tasks(300, lambda i: i != 0 or None), "margin: 0.05\nmin_pairs: 200\n")
         assert (done.verdict, done.status("worst_case")) == ("pass", "pass")
 
-    def test_nothing_in_common_with_a_score(self, gate: Callable[..., Gated]) -> None:
+    def test_no_task_has_a_score_in_both_runs(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(3, lambda i: None), tasks(3), f"margin: 0.5\n{LENIENT}max_cost_ratio: 2\n")
         assert done.verdict == "inconclusive"
         assert done.data["reason"] == "No task has a score in both runs."
@@ -286,7 +286,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> RunCounts:
 
 
 @given(st.lists(st.tuples(STATES, STATES, STATES, STATES), min_size=1, max_size=80), st.sampled_from([0.05, 0.1, 0.3]))
-def test_missing_results_never_make_a_pass(
+def test_missing_results_never_cause_a_pass(
     empty: RunCounts, results: list[tuple[bool, bool, bool, bool]], margin: float
 ) -> None:
     """If a candidate passes with results missing, it also passes with them present."""
@@ -322,12 +322,12 @@ class TestRepeats:
         assert done.data["complete"]["table"] is None
         assert done.data["complete"]["tasks"] == 100
 
-    def test_repeats_do_not_stand_in_for_tasks(self, gate: Callable[..., Gated]) -> None:
+    def test_repeats_do_not_replace_tasks(self, gate: Callable[..., Gated]) -> None:
         """Ten tasks with thirty equal attempts each are still ten tasks."""
         done = gate(tasks(10, lambda i: [True] * 30), tasks(10, lambda i: [True] * 30), "margin: 0.05\nmin_pairs: 10\n")
         assert done.verdict == "inconclusive"
 
-    def test_only_the_repeats_that_passed_were_recorded(self, gate: Callable[..., Gated]) -> None:
+    def test_candidate_with_only_passing_repeats_is_inconclusive(self, gate: Callable[..., Gated]) -> None:
         done = gate(
             tasks(100, lambda i: [True, True, True]),
             tasks(100, lambda i: [True, True, None]),
@@ -337,7 +337,7 @@ class TestRepeats:
 
     @pytest.mark.parametrize("regressed", range(6))
     @pytest.mark.parametrize("repeats", [(2, 2), (5, 5), (1, 2), (3, 1)])
-    def test_attempts_that_repeat_each_other_show_no_more_than_one(
+    def test_identical_repeats_give_no_more_evidence_than_one(
         self, gate: Callable[..., Gated], tmp_path: Path, regressed: int, repeats: tuple[int, int]
     ) -> None:
         """With 2 of 100 tasks lost in every attempt, t alone would pass, as it trusts the observed spread."""
@@ -352,7 +352,7 @@ class TestRepeats:
         assert found["interval"]["low"] <= once.data["complete"]["result"]["interval"]["low"] + 1e-12
         assert (found["p"] < 0.05) == (more.verdict == "pass")
 
-    def test_another_number_of_repeats_is_a_fair_comparison(self, gate: Callable[..., Gated]) -> None:
+    def test_different_numbers_of_repeats_can_be_compared(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(60), tasks(60, lambda i: [True, True]), "margin: 0.1\nmin_pairs: 60\n")
         assert (done.verdict, done.data["complete"]["method"]) == ("pass", "t_tango")
 
@@ -360,7 +360,7 @@ class TestRepeats:
 class TestLabels:
     GOOD = "margin: 0.05\nmin_pairs: 100\n"
 
-    def test_tampering_fails_whatever_the_rate(self, gate: Callable[..., Gated]) -> None:
+    def test_tampering_fails_at_any_pass_rate(self, gate: Callable[..., Gated]) -> None:
         """One TAMPERED attempt fails the gate without an override, although the other 99 tasks improved."""
         candidate = tasks(100, lambda i: FailureReason.TAMPERED if i == 0 else True)
         done = gate(tasks(100, lambda i: False), candidate, self.GOOD)
@@ -390,7 +390,7 @@ class TestLabels:
     @pytest.mark.parametrize(
         ("label", "verdict"), [("tamper_confirmed", "inconclusive"), ("touched_protected", "pass")]
     )
-    def test_labels_of_the_baseline_are_no_fail_of_the_candidate(
+    def test_labels_of_the_baseline_do_not_fail_the_candidate(
         self, gate: Callable[..., Gated], label: str, verdict: str
     ) -> None:
         done = gate(tasks(100), tasks(100), self.GOOD, a={"record": labelled(label)})
@@ -416,29 +416,29 @@ class TestCeilings:
         done = gate(tasks(100), tasks(100), self.GOOD + rule, b={"record": using(cost=0.02, seconds=4.5)})
         assert (done.verdict, done.status(check), done.code) == (status, status, int(status == "fail"))
 
-    def test_cost_is_that_of_an_attempt_whatever_the_number_of_repeats(self, gate: Callable[..., Gated]) -> None:
+    def test_cost_is_per_attempt_with_any_number_of_repeats(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(100), tasks(100, lambda i: [True] * 3), self.GOOD + "max_cost_ratio: 1.1")
         assert done.verdict == "pass"
 
     @pytest.mark.parametrize(("now", "status"), [(0.01, "inconclusive"), (0.0, "pass")])
-    def test_there_is_no_ratio_to_nothing(self, gate: Callable[..., Gated], now: float, status: str) -> None:
+    def test_cost_ratio_to_a_free_baseline(self, gate: Callable[..., Gated], now: float, status: str) -> None:
         config = self.GOOD + "max_cost_ratio: 2"
         a, b = using(cost=0, calls=0), using(cost=now, calls=int(now > 0))
         done = gate(tasks(100), tasks(100), config, a={"record": a}, b={"record": b})
         assert done.status("cost_ratio") == status
 
     @pytest.mark.parametrize("rule", ["max_cost_ratio: 2", "max_cost_usd_per_task: 0.01", "max_duration_ratio: 3"])
-    def test_what_just_holds_holds(self, gate: Callable[..., Gated], rule: str) -> None:
+    def test_values_equal_to_the_limit_pass(self, gate: Callable[..., Gated], rule: str) -> None:
         more = {"record": using(cost=0.01, seconds=4.5)}
         done = gate(tasks(100), tasks(100), self.GOOD + rule, a={"record": using(cost=0.005)}, b=more)
         assert done.verdict == "pass"
 
-    def test_duration_is_that_of_an_attempt_whatever_the_number_of_repeats(self, gate: Callable[..., Gated]) -> None:
+    def test_duration_is_per_attempt_with_any_number_of_repeats(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(100), tasks(100, lambda i: [True] * 3), self.GOOD + "max_duration_ratio: 1.1")
         assert done.verdict == "pass"
 
     @pytest.mark.parametrize("lost", [None, FailureReason.SANDBOX_ERROR])
-    def test_only_tasks_with_a_score_in_both_runs_are_held_against_each_other(
+    def test_ratios_use_only_tasks_with_a_score_in_both_runs(
         self, gate: Callable[..., Gated], lost: FailureReason | None
     ) -> None:
         """An expensive attempt of the baseline does not count if the candidate has no score for it."""
@@ -463,7 +463,7 @@ class TestCeilings:
             ({"record": lambda one: attrs.evolve(one, replayed=True)}, "100 attempts were replayed"),
         ],
     )
-    def test_a_cost_that_nobody_knows_is_below_no_ceiling(
+    def test_unknown_cost_is_inconclusive(
         self, gate: Callable[..., Gated], side: str, how: Mapping[str, Any], why: str
     ) -> None:
         done = gate(tasks(100), tasks(100), self.GOOD + self.UNKNOWN, "--allow-replayed", **{side: how})
@@ -473,7 +473,7 @@ class TestCeilings:
         whose = {"a": "baseline", "b": "candidate"}[side]
         assert done.data["reason"].startswith(f"The cost per attempt of the {whose} is unknown: {why}")
 
-    def test_an_attempt_without_a_score_and_without_cost_is_no_doubt(self, gate: Callable[..., Gated]) -> None:
+    def test_unscored_attempt_without_cost_is_accepted(self, gate: Callable[..., Gated]) -> None:
         """A provider that was down charged nothing."""
         broken = tasks(300, lambda i: FailureReason.LLM_ERROR if i == 7 else True)
         free = {"record": using(cost=0.0, only="task-007")}
@@ -485,7 +485,9 @@ class TestEvidence:
     CONFIG = "margin: 0.05\nmin_pairs: 50\n"
 
     @pytest.mark.parametrize(("run", "whose"), [("a", "baseline"), ("b", "candidate")])
-    def test_records_that_no_event_carries_are_no_proof(self, gate: Callable[..., Gated], run: str, whose: str) -> None:
+    def test_records_missing_in_the_event_log_cannot_pass(
+        self, gate: Callable[..., Gated], run: str, whose: str
+    ) -> None:
         """Records can be forged; here they all say passed."""
 
         def forge(directory: Path) -> None:
@@ -504,20 +506,20 @@ class TestEvidence:
 class TestBounds:
     """Exact limits."""
 
-    def test_a_worst_case_that_cannot_be_told_is_no_pass(self, gate: Callable[..., Gated]) -> None:
+    def test_inconclusive_worst_case_does_not_pass(self, gate: Callable[..., Gated]) -> None:
         lossy = tasks(300, lambda i: None if i < 2 else True)
         done = gate(tasks(300), lossy, f"margin: 0.015\n{LENIENT}")
         assert done.data["worst_case"]["result"]["verdict"] == "inconclusive"
         assert (done.status("non_inferiority"), done.status("worst_case")) == ("pass", "inconclusive")
 
     @pytest.mark.parametrize(("most", "status"), [(0.05, "pass"), (0.049, "inconclusive")])
-    def test_infrastructure(self, gate: Callable[..., Gated], most: float, status: str) -> None:
+    def test_limit_of_the_infrastructure_share(self, gate: Callable[..., Gated], most: float, status: str) -> None:
         lossy = tasks(100, lambda i: None if i < 5 else True)
         config = f"margin: 0.5\nmin_pairs: 1\nmax_infrastructure_share: {most}\n"
         assert gate(tasks(100), lossy, config).status("infrastructure_candidate") == status
 
     @pytest.mark.parametrize(("least", "status"), [(0.8, "pass"), (0.81, "inconclusive")])
-    def test_tasks_of_the_candidate_alone_lessen_the_paired_share(
+    def test_tasks_only_in_the_candidate_reduce_the_paired_share(
         self, gate: Callable[..., Gated], least: float, status: str
     ) -> None:
         config = f"margin: 0.5\nmin_pairs: 80\nmin_paired_share: {least}\n"
@@ -539,9 +541,7 @@ class TestLeftOut:
     CONFIG = "margin: 0.05\nmin_pairs: 5\n"
 
     @pytest.mark.parametrize("repeats", [1, 3])
-    def test_leaving_tasks_out_is_no_better_than_losing_them(
-        self, gate: Callable[..., Gated], tmp_path: Path, repeats: int
-    ) -> None:
+    def test_omitted_tasks_count_as_lost(self, gate: Callable[..., Gated], tmp_path: Path, repeats: int) -> None:
         """A task left out counts as lost only if it passed in the baseline."""
         passed = tasks(100, lambda i: [i != 99] * repeats)
         left_out = gate(passed, tasks(95, lambda i: [True] * repeats), self.CONFIG, "--allow-different-tasks")
@@ -558,25 +558,25 @@ class TestLeftOut:
 class TestSuites:
     RULES = "margin: 0.2\nmin_pairs: 5\nsuites: {custom-heldout: {margin: 0.02}}\n"
 
-    def test_runs_of_two_suites_have_no_rules(self, gate: Callable[..., Gated]) -> None:
+    def test_suites_with_different_rules_are_refused(self, gate: Callable[..., Gated]) -> None:
         """A candidate could otherwise choose its margin by its suite name."""
         a, b = ({"run": {"suite": name}} for name in ("custom-heldout", "custom-heldoutt"))
         done = gate(tasks(100), tasks(100), self.RULES, a=a, b=b)
         assert (done.code, done.out) == (2, "")
         assert "has different rules" in done.err
 
-    def test_unless_they_are_the_same(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
+    def test_suites_with_the_same_rules_are_compared(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
         done = gate(tasks(100), tasks(100), self.RULES, a={"run": {"suite": "x"}}, b={"run": {"suite": "y"}})
         assert (done.verdict, done.data["rules_from"]) == ("pass", "top level")
         assert "Suite y, rules: top level." in (tmp_path / "gate.md").read_text()
 
-    def test_the_page_says_which_rules_hold(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
+    def test_page_names_the_rules_that_apply(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
         own = {"run": {"suite": "custom-heldout"}}
         done = gate(tasks(100), tasks(100), self.RULES, a=own, b=own)
         assert (done.data["rules_from"], done.data["rules"]["margin"]) == ("suites.custom-heldout", 0.02)
         assert "rules: suites.custom-heldout." in (tmp_path / "gate.md").read_text()
 
-    def test_names_that_are_nearly_right_are_told(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
+    def test_likely_typos_in_names_are_warnings(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
         config = (
             "margin: 0.05\nmin_pairs: 5\nlabels: {tamper_confirmd: ignore, mine: fail}\n"
             "suites: {custom_dev: {margin: 0.01}, custom-heldout: {labels: {Oracle: ignore}}}\n"
@@ -591,13 +591,13 @@ class TestSuites:
         assert "Warning: " in (tmp_path / "gate.md").read_text()
         assert "warning: " in (ElementTree.parse(tmp_path / "gate.xml").getroot()[0].findtext("system-out") or "")
 
-    def test_other_suites_and_labels_that_runs_have_are_no_slips(self, gate: Callable[..., Gated]) -> None:
+    def test_known_suites_and_labels_give_no_warning(self, gate: Callable[..., Gated]) -> None:
         config = self.RULES + "labels: {oracles: ignore, oom: fail}\n"
         done = gate(tasks(100), tasks(100), config, b={"record": labelled("oracles")})
         assert done.data["warnings"] == []
 
 
-class TestNothingWorks:
+class TestRunsWithoutPasses:
     """Agreement of runs that do nothing is not a pass."""
 
     GOOD = "margin: 0.05\nmin_pairs: 100\n"
@@ -611,7 +611,7 @@ class TestNothingWorks:
             (FailureReason.AGENT_ERROR, True, "inconclusive", "agent_errors_baseline"),
         ],
     )
-    def test_a_side_that_does_nothing(
+    def test_run_in_which_nothing_passes(
         self, gate: Callable[..., Gated], baseline: Any, candidate: Any, verdict: str, check: str
     ) -> None:
         done = gate(tasks(100, lambda i: baseline), tasks(100, lambda i: candidate), self.GOOD)
@@ -642,7 +642,7 @@ class TestNothingWorks:
             ),
         ],
     )
-    def test_where_the_bounds_lie(
+    def test_bounds_include_missing_results(
         self, gate: Callable[..., Gated], rule: str, ending: Callable[[int], Any], check: str, status: str
     ) -> None:
         """Missing results may have gone either way."""
@@ -666,7 +666,7 @@ class TestHeldoutDrop:
             (lambda i: i > 1, "margin: 0.9\n" + ONLY, "fail"),
         ],
     )
-    def test_drops(
+    def test_limit_of_the_heldout_drop(
         self, gate: Callable[..., Gated], candidate: Callable[[int], Any], config: str, verdict: str
     ) -> None:
         done = gate(tasks(10), tasks(10, candidate), config)
@@ -692,7 +692,7 @@ class TestPlan:
             ("margin: 0.05\nmin_pairs: 11\n", 1, "# Gate plan: can never pass"),
         ],
     )
-    def test_before_the_candidate_is_run(
+    def test_plan_without_a_candidate(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str], config: str, code: int, heading: str
     ) -> None:
         write_run(tmp_path / "a", tasks(10, lambda i: i < 5))
@@ -701,7 +701,7 @@ class TestPlan:
         again, data = self.plan(tmp_path, capfd, config, "--format", "json")
         assert (again, json.loads(data)["suite"]) == (code, "custom-dev")
 
-    def test_after_it_in_the_report(self, gate: Callable[..., Gated]) -> None:
+    def test_report_warns_if_no_candidate_can_pass(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(10), tasks(10), "margin: 0.05\nmin_pairs: 11\n")
         (warning,) = done.data["warnings"]
         assert warning.startswith("no candidate can pass this gate on these tasks with this baseline")
@@ -709,7 +709,7 @@ class TestPlan:
         assert "min_pairs" in warning
 
     @pytest.mark.parametrize("extra", [["--candidate", "a"], ["--junit", "x.xml"]])
-    def test_flags_that_have_no_meaning(
+    def test_flags_that_do_not_apply_are_refused(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str], extra: list[str]
     ) -> None:
         write_run(tmp_path / "a", tasks(10))
@@ -731,7 +731,7 @@ class TestRefused:
             {"b": lambda run: (run / "attempts.jsonl").write_bytes(b"\xff\n")},
         ],
     )
-    def test_no_report_of_last_time_is_left(
+    def test_refusal_replaces_earlier_reports(
         self, gate: Callable[..., Gated], tmp_path: Path, broken: Mapping[str, Callable[[Path], object]]
     ) -> None:
         for name in ("gate.xml", "gate.md"):
@@ -741,7 +741,7 @@ class TestRefused:
         assert (tmp_path / "gate.md").read_text().startswith("# Gate: REFUSED\n")
         assert 'value="refused"' in (tmp_path / "gate.xml").read_text()
 
-    def test_nor_after_an_error_of_ours(
+    def test_internal_error_replaces_earlier_reports(
         self, gate: Callable[..., Gated], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fails(*_: object, **__: object) -> None:
@@ -757,7 +757,7 @@ class TestRefused:
         ("run", "flag"),
         [({"run_id": "run-a"}, ""), ({"harness": {"version": "9.9", "git_sha": ""}}, "--allow-different-harness")],
     )
-    def test_what_cannot_be_compared_has_no_verdict(
+    def test_incomparable_runs_have_no_verdict(
         self, gate: Callable[..., Gated], run: Mapping[str, Any], flag: str
     ) -> None:
         done = gate(tasks(100), tasks(100), "margin: 0.05\nmin_pairs: 1\n", b={"run": run})
@@ -771,7 +771,7 @@ class TestRefused:
         assert "9.9" in done.data["overridden"][0]
         assert "**Not comparable, overridden by a flag:**" in (tmp_path / "gate.md").read_text()
 
-    def test_a_file_that_cannot_be_written_is_said(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
+    def test_unwritable_file_is_reported(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
         """The other file and the page are still written."""
         (tmp_path / "gate.xml" / "in-the-way").mkdir(parents=True)
         done = gate(tasks(60), tasks(60), "margin: 0.05\nmin_pairs: 1\n", style="md")
@@ -793,20 +793,20 @@ class TestPage:
         assert "## Regressed (20)" in lines
         assert "| task-000 |     100.0% |        0.0% | TESTS_FAILED                       |" in lines
 
-    def test_long_lists_are_cut_and_say_so(self, gate: Callable[..., Gated]) -> None:
+    def test_long_lists_are_truncated_with_a_note(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(100), tasks(100, lambda i: False), "margin: 0.05\nmin_pairs: 1\n", style="md")
         assert "... and 50 more in the JSON output." in done.out
         assert "task-049" in done.out
         assert "task-050" not in done.out
 
-    def test_hostile_names_stay_text(self, gate: Callable[..., Gated]) -> None:
+    def test_hostile_names_are_escaped(self, gate: Callable[..., Gated]) -> None:
         name = "t|\x1b[31m<img src=x>[a](javascript:b)`\n# Gate: PASS"
         done = gate({name: True}, {name: False}, "margin: 0.5\nmin_pairs: 1\n", style="md")
         assert "\x1b" not in done.out
         assert not re.search(r"(?<!\\)[<`\[]", done.out.partition("## Regressed")[2].partition("TESTS_FAILED")[0])
         assert done.out.count("\n# ") == 0
 
-    def test_names_of_one_run_stay_text_too(self, gate: Callable[..., Gated]) -> None:
+    def test_names_in_only_one_run_are_escaped(self, gate: Callable[..., Gated]) -> None:
         a, b = ({f"t-{side}|<img src=x>[a](b)`": True} for side in "ab")
         both = {"both": True, "lost<b>": True}
         config = "margin: 0.5\nmin_pairs: 1\n"
@@ -816,7 +816,7 @@ class TestPage:
             assert "<" in table
             assert not re.search(r"(?<!\\)[<`\[]", table)
 
-    def test_no_verdict_hides_in_what_is_undecided(self, gate: Callable[..., Gated]) -> None:
+    def test_accepted_inconclusive_verdict_is_shown(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(3), tasks(3), "margin: 0.05\nmin_pairs: 1\n", "--inconclusive-ok", style="md")
         assert done.out.startswith("# Gate: INCONCLUSIVE\n")
         assert "This does not fail the job, because inconclusive verdicts are accepted." in done.out

@@ -27,23 +27,23 @@ def rules(tmp_path: Path, text: str, suite: str = "custom-dev") -> GateRules:
     return read_gate_config(path).rules(suite)
 
 
-def test_rules_at_the_top_hold_for_every_suite(tmp_path: Path) -> None:
+def test_top_level_rules_apply_to_every_suite(tmp_path: Path) -> None:
     labels = LABELS | {"oom": "inconclusive", "weak_verdict": "inconclusive"}
     assert rules(tmp_path, WHOLE) == GateRules(margin=0.05, min_pairs=60, labels=labels)
 
 
-def test_a_suite_says_what_is_otherwise_for_it(tmp_path: Path) -> None:
+def test_suite_overrides_top_level_rules(tmp_path: Path) -> None:
     """A suite's labels are merged one by one with the default ones."""
     labels = LABELS | {"oom": "inconclusive", "weak_verdict": "fail"}
     expected = GateRules(margin=0.03, min_pairs=60, max_cost_ratio=1.2, labels=labels)
     assert rules(tmp_path, WHOLE, "heldout") == expected
 
 
-def test_tampering_is_no_matter_of_taste(tmp_path: Path) -> None:
+def test_tampering_fails_by_default(tmp_path: Path) -> None:
     assert rules(tmp_path, "margin: 0.05\nmin_pairs: 1").labels["tamper_confirmed"] == "fail"
 
 
-def test_required_rules_may_be_a_suites_own(tmp_path: Path) -> None:
+def test_required_rules_may_be_set_per_suite(tmp_path: Path) -> None:
     text = "suites: {a: {margin: 0.1, min_pairs: 5}}"
     assert rules(tmp_path, text, "a").min_pairs == 5
     with pytest.raises(InputError, match=r"no margin and no min_pairs for the suite 'aa' \(did you mean 'a'\?\)"):
@@ -76,7 +76,7 @@ def test_required_rules_may_be_a_suites_own(tmp_path: Path) -> None:
         ("1: 2", "field names must be strings, found 1"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_fields_are_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         rules(tmp_path, text)
     assert message in str(caught.value)
@@ -90,12 +90,12 @@ def test_every_problem_is_named_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("data", "message"), [(b"\xff", "not UTF-8"), (b"#" * (2 << 20), "larger than")])
-def test_files_that_are_no_text(tmp_path: Path, data: bytes, message: str) -> None:
+def test_files_that_are_not_text_are_refused(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "gate.yaml").write_bytes(data)
     with pytest.raises(InputError, match=message):
         read_gate_config(tmp_path / "gate.yaml")
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
         read_gate_config(tmp_path / "gate.yaml")

@@ -70,12 +70,12 @@ class TestGate:
         assert sorted(fields(verdict)) == sorted(expected)
         assert sorted(fields(planned)) == sorted(field_names(whole=GatePlan))
 
-    def test_least_tasks_are_those_of_the_code(self) -> None:
+    def test_least_tasks_match_the_code(self) -> None:
         table = re.findall(r"^\| ([\d.]+) \| (\d+) \|$", section(GATE, "Choose the margin"), re.MULTILINE)
         assert len(table) == 6
         assert [int(tasks) for _, tasks in table] == [least_pairs(float(margin), 0.05) for margin, _ in table]
 
-    def test_how_often_a_drop_misleads_is_counted(self) -> None:
+    def test_error_rates_of_a_drop_are_exact(self) -> None:
         """A fifth of the tasks is discordant, and a drop of 5 pp is accepted."""
         table = re.findall(r"^\| (\d+) \| (\d+)% \| (\d+)% \|$", GATE, re.MULTILINE)
         assert len(table) == 4
@@ -90,7 +90,7 @@ class TestGate:
             worse = sum(chance(b, c, 0.15, 0.05) for b, c in outcomes if b - c <= most)
             assert (round(100 * equal), round(100 * worse)) == (int(fails), int(passes))
 
-    def test_the_example_file_is_one(self, tmp_path: Path) -> None:
+    def test_example_file_is_valid(self, tmp_path: Path) -> None:
         (tmp_path / "gate.yaml").write_text(blocks(GATE, "yaml")[0])
         config = read_gate_config(tmp_path / "gate.yaml")
         assert (config.rules("custom-dev").margin, config.rules("custom-heldout").margin) == (0.05, 0.03)
@@ -103,7 +103,7 @@ class TestPower:
         assert sorted(fields(before)) == sorted(expected)
         assert sorted(fields(after)) == sorted(field_names(whole=PostHocPower, interval=Interval))
 
-    def test_the_example_is_what_is_printed(self) -> None:
+    def test_example_equals_the_output(self) -> None:
         (shown,) = re.findall(r"^```\n\$ (agentbench [^\n]*)\n(.*?)^```$", POWER, re.MULTILINE | re.DOTALL)
         done = subprocess.run(shown[0], shell=True, env=environment(), capture_output=True, text=True, check=True)
         assert done.stdout == shown[1]
@@ -124,12 +124,12 @@ class TestWorkflows:
         (job,) = workflow["jobs"].values()
         return list(job["steps"])
 
-    def test_they_take_only_githubs_own_actions(self) -> None:
+    def test_workflows_use_only_actions_by_github(self) -> None:
         used = {step["uses"] for flow in (self.BASELINE, self.CANDIDATE) for step in self.steps(flow) if "uses" in step}
         own = ("checkout", "setup-python", "upload-artifact", "download-artifact")
         assert all(re.fullmatch(rf"actions/(?:{'|'.join(own)})@v\d+", action) for action in used)
 
-    def test_they_run(self, tmp_path: Path) -> None:
+    def test_workflows_run(self, tmp_path: Path) -> None:
         """One task that the reference solution passes in both runs is too few, unless the margin is wide."""
         self.run("agentbench tasks new one --suite custom-dev", tmp_path)
         for step in self.steps(self.BASELINE):

@@ -68,7 +68,7 @@ def test_a_fail_is_a_failure_and_names_the_tasks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("inconclusive_ok", "element"), [(False, "error"), (True, "skipped")])
-def test_what_is_undecided_is_red_unless_it_is_accepted(tmp_path: Path, inconclusive_ok: bool, element: str) -> None:
+def test_inconclusive_check_is_an_error_unless_accepted(tmp_path: Path, inconclusive_ok: bool, element: str) -> None:
     report = judged(tmp_path, None)
     found = suite(junit_xml(report, inconclusive_ok=inconclusive_ok))
     undecided = [check.why for check in report.checks if check.status == "inconclusive"]
@@ -78,7 +78,7 @@ def test_what_is_undecided_is_red_unless_it_is_accepted(tmp_path: Path, inconclu
     assert found.get(counted) == str(len(undecided))
 
 
-def test_hostile_names_do_not_leave_their_place(tmp_path: Path) -> None:
+def test_hostile_names_are_escaped(tmp_path: Path) -> None:
     report = judged(tmp_path, False, HOSTILE.replace("\x00", "").replace("/", ""))
     xml = junit_xml(report, inconclusive_ok=False)
     found = suite(xml)
@@ -90,7 +90,7 @@ def test_hostile_names_do_not_leave_their_place(tmp_path: Path) -> None:
     assert "\x1b" not in xml.decode()
 
 
-def test_doubts_stand_in_the_output_of_the_suite(tmp_path: Path) -> None:
+def test_warnings_are_in_the_output_of_the_suite(tmp_path: Path) -> None:
     report = attrs.evolve(judged(tmp_path, True), warnings=("B is \x1b[31m odd",), overridden=("other limits",))
     said = (suite(junit_xml(report, inconclusive_ok=False)).findtext("system-out") or "").splitlines()
     assert said[0] == "not comparable, overridden by a flag: other limits"
@@ -99,13 +99,13 @@ def test_doubts_stand_in_the_output_of_the_suite(tmp_path: Path) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=40))
-def test_any_text_gives_a_document(text: str) -> None:
+def test_any_text_gives_valid_xml(text: str) -> None:
     found = suite(refused_junit(HOSTILE + text))
     (error,) = found.iter("error")
     assert "<failure/>" in (error.text or "")
 
 
-def test_what_is_refused_is_no_pass() -> None:
+def test_refusal_is_an_error() -> None:
     found = suite(refused_junit("The tasks are not the same."))
     assert (found.get("tests"), found.get("errors")) == ("1", "1")
     assert found.findtext("testcase/error") == "The tasks are not the same."

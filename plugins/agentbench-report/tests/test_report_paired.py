@@ -108,7 +108,7 @@ def test_single_attempts_equal_the_reference(tmp_path: Path, table: dict[str, in
     assert checked
 
 
-def test_all_tables_of_the_reference_are_here() -> None:
+def test_reference_has_all_tables() -> None:
     known = [tuple(table.values()) for table in tables()]
     assert {(59, 6, 16, 80), (7, 2, 25, 68), (53, 8, 16, 9), (0, 0, 0, 100), (43, 1, 0, 0)} <= set(known)
     assert len(known) >= 18
@@ -176,7 +176,7 @@ def test_single_attempts_by_tasks_equal_the_reference(tmp_path: Path) -> None:
     assert found["sign_flip"]["two_sided"] == found["mcnemar_exact"]
 
 
-def test_the_bootstrap_comes_near_the_full_enumeration(tmp_path: Path) -> None:
+def test_bootstrap_approximates_the_full_enumeration(tmp_path: Path) -> None:
     """Means of six tasks are sixths, so a quantile of 20,000 resamples is exact."""
     one = next(one for one in CASES if one["function"] == "bootstrap_mean_bca_exact" and -1 in one["inputs"]["x"])
     options = ("--method", "bootstrap", "--resamples", "20000")
@@ -208,7 +208,7 @@ def headline(places: tuple[Path, Path], *options: str) -> str:
     return said
 
 
-def test_better_with_a_doubt(tmp_path: Path) -> None:
+def test_better_but_borderline(tmp_path: Path) -> None:
     """In this example (Cavo 2012) mid-p is below 0.05, but the exact test is not."""
     places = of_table(tmp_path, 59, 6, 16, 80)
     assert headline(places) == (
@@ -218,20 +218,20 @@ def test_better_with_a_doubt(tmp_path: Path) -> None:
     assert numbers(places)["verdict"] == "better"
 
 
-def test_worse_without_a_doubt(tmp_path: Path) -> None:
+def test_clearly_worse(tmp_path: Path) -> None:
     places = of_table(tmp_path, 7, 25, 2, 68)
     assert headline(places) == ("B is worse by 22.5 pp (95% CI -32.1 to -13.9 pp, McNemar mid-p < 0.0001).")
     assert numbers(places)["verdict"] == "worse"
 
 
-def test_no_difference_says_what_could_have_been_seen(tmp_path: Path) -> None:
+def test_inconclusive_result_has_the_detectable_effect(tmp_path: Path) -> None:
     assert headline(of_table(tmp_path, 40, 10, 10, 40)) == (
         "Inconclusive: +0.0 pp (95% CI -9.2 to +9.2 pp, McNemar mid-p = 0.9119). Minimum detectable effect with 100 "
         "tasks: 12.4 pp at 80% power (at the observed discordance)."
     )
 
 
-def test_too_few_that_differ_for_any_test(tmp_path: Path) -> None:
+def test_too_few_discordant_tasks_for_significance(tmp_path: Path) -> None:
     said = headline(of_table(tmp_path, 10, 1, 3, 5))
     assert "The runs differ on 4 of 19 tasks, but the mid-p test requires at least 5 to reach significance." in said
     assert re.search(
@@ -239,7 +239,7 @@ def test_too_few_that_differ_for_any_test(tmp_path: Path) -> None:
     )
 
 
-def test_nothing_that_differs_is_an_interval_with_a_width(tmp_path: Path) -> None:
+def test_identical_runs_have_an_interval_of_nonzero_width(tmp_path: Path) -> None:
     places = of_table(tmp_path, 0, 0, 0, 100)
     said = headline(places)
     assert "Inconclusive: +0.0 pp (95% CI -3.7 to +3.7 pp" in said
@@ -250,14 +250,14 @@ def test_nothing_that_differs_is_an_interval_with_a_width(tmp_path: Path) -> Non
     assert found["at_best"] == pytest.approx(0.0663, abs=1e-4)
 
 
-def test_so_few_tasks_that_nothing_could_be_seen(tmp_path: Path) -> None:
+def test_too_few_tasks_for_any_significance(tmp_path: Path) -> None:
     assert headline(of_table(tmp_path, 1, 0, 1, 0)).endswith(
         "The runs differ on 1 of 2 tasks, but the mid-p test requires at least 5 to reach significance. With so few "
         "tasks, no difference could reach significance."
     )
 
 
-def test_repeats_in_words(tmp_path: Path) -> None:
+def test_headline_with_repeats(tmp_path: Path) -> None:
     differences = [[1.0] * 3 + [0.0]] * 7 + [[0.0, 0.0, 1.0, 0.0]] * 2
     places = of_differences(tmp_path, differences)
     said = headline(places, "--method", "bootstrap")
@@ -268,7 +268,7 @@ def test_repeats_in_words(tmp_path: Path) -> None:
     assert "usually too narrow" in page
 
 
-def test_repeats_that_agree_in_all_have_an_interval_with_a_width(tmp_path: Path) -> None:
+def test_identical_repeats_have_an_interval_of_nonzero_width(tmp_path: Path) -> None:
     places = of_differences(tmp_path, [[0.0, 0.0]] * 20)
     found = numbers(places, "--method", "bootstrap")["estimate"]
     assert found["interval_method"] == "identical"
@@ -279,7 +279,7 @@ def test_repeats_that_agree_in_all_have_an_interval_with_a_width(tmp_path: Path)
     )
 
 
-def test_what_repeats_could_have_told(tmp_path: Path) -> None:
+def test_detectable_effect_with_repeats(tmp_path: Path) -> None:
     """Six tasks differ both ways: (2.2622 + 0.8834) se, from t quantiles with 9 degrees of freedom."""
     differences = [[1.0, 0.0, 0.0]] * 3 + [[-1.0, 0.0, 0.0]] * 3 + [[0.0, 0.0, 0.0]] * 4
     places = of_differences(tmp_path, differences)
@@ -292,7 +292,7 @@ def test_what_repeats_could_have_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("moved", [[[1.0, 1.0, 0.0]] * 4, [[1.0] + [0.0] * 6] + [[0.0] * 7] * 19])
-def test_no_figure_by_t_where_no_flip_of_signs_could_tell_anything(tmp_path: Path, moved: list[list[float]]) -> None:
+def test_no_detectable_effect_if_sign_flips_cannot_be_significant(tmp_path: Path, moved: list[list[float]]) -> None:
     places = of_differences(tmp_path, moved)
     said = headline(places, "--method", "bootstrap")
     assert "but the exact test requires at least 6 to reach significance." in said
@@ -302,7 +302,7 @@ def test_no_figure_by_t_where_no_flip_of_signs_could_tell_anything(tmp_path: Pat
     assert "minimum detectable effect" not in text(places, "--method", "bootstrap")
 
 
-def test_single_attempts_by_flips_are_judged_by_the_exact_test(tmp_path: Path) -> None:
+def test_sign_flips_of_single_attempts_use_the_exact_test(tmp_path: Path) -> None:
     """The MDE is that of the exact test, not of the mid-p test."""
     places = of_table(tmp_path, 10, 4, 4, 12)
     by_flips, by_midp = (numbers(places, "--method", method)["detectable"] for method in ("bootstrap", "mcnemar"))
@@ -316,7 +316,7 @@ def test_single_attempts_by_flips_are_judged_by_the_exact_test(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("method", "least"), [("mcnemar", 5), ("bootstrap", 6)])
-def test_a_p_that_equals_the_level_tells_nothing(tmp_path: Path, method: str, least: int) -> None:
+def test_p_equal_to_the_level_is_not_significant(tmp_path: Path, method: str, least: int) -> None:
     """0.0625 is 2**-4 and also 2 times 2**-5."""
     few = of_table(tmp_path, 5, 0, least - 1, 5)
     found = numbers(few, "--method", method, "--confidence", "0.9375")
@@ -338,7 +338,7 @@ def test_the_interval_with_repeats_is_one_method_for_any_number_of_tasks(tmp_pat
     assert "Means over tasks, with a Tango score interval for the effective number of tasks" in page
 
 
-def test_one_task_that_moved_a_little_does_not_narrow_the_interval(tmp_path: Path) -> None:
+def test_one_small_difference_does_not_narrow_the_interval(tmp_path: Path) -> None:
     """20 equal tasks give 16.1 pp either way; one failed attempt of 140 must not give 1.5 pp."""
     moved = [[-1.0] + [0.0] * 6] + [[0.0] * 7] * 19
     found = numbers(of_differences(tmp_path, moved), "--method", "bootstrap")["estimate"]
@@ -347,7 +347,7 @@ def test_one_task_that_moved_a_little_does_not_narrow_the_interval(tmp_path: Pat
     assert found["task_means"]["interval"]["high"] < 0.01  # plain t
 
 
-def test_bounds_are_not_narrower_than_what_was_seen(tmp_path: Path) -> None:
+def test_bounds_are_not_narrower_than_the_observed_interval(tmp_path: Path) -> None:
     ends: Endings = {f"t{n:02}": [True, n % 2 == 0, n % 3 == 0] for n in range(40)}
     lost: Endings = {**ends, "t00": [None, True, True]}
     found = numbers(pair(tmp_path, ends, lost), "--method", "bootstrap")
@@ -358,7 +358,7 @@ def test_bounds_are_not_narrower_than_what_was_seen(tmp_path: Path) -> None:
         assert high - low >= sum(map(abs, bounds(found["estimate"]["interval"]))) - 0.01
 
 
-def test_a_difference_that_the_interval_has_room_against_is_a_close_call(tmp_path: Path) -> None:
+def test_significant_difference_with_0_in_the_interval_is_borderline(tmp_path: Path) -> None:
     """Six tasks improved by one of twenty attempts: sign flips are significant, but the CI includes 0."""
     places = of_differences(tmp_path, [[1.0] + [0.0] * 19] * 6 + [[0.0] * 20] * 2)
     said = headline(places, "--method", "bootstrap")
@@ -366,7 +366,7 @@ def test_a_difference_that_the_interval_has_room_against_is_a_close_call(tmp_pat
     assert said.endswith("Borderline: the interval includes 0.")
 
 
-def test_no_difference_although_the_interval_has_no_room_for_it_is_a_close_call(tmp_path: Path) -> None:
+def test_insignificant_difference_without_0_in_the_interval_is_borderline(tmp_path: Path) -> None:
     places = of_differences(tmp_path, [[1.0, 1.0, 1.0, 0.0]] * 2 + [[1.0, 1.0, 1.0, 1.0]] * 3)
     said = headline(places, "--method", "bootstrap")
     assert said.startswith("Inconclusive: +90.0 pp")
@@ -374,17 +374,17 @@ def test_no_difference_although_the_interval_has_no_room_for_it_is_a_close_call(
 
 
 @pytest.mark.parametrize("confidence", ["nan", "0.4", "0.9991", "0.9999999999999", "1", "inf"])
-def test_what_is_no_confidence(tmp_path: Path, confidence: str) -> None:
+def test_invalid_confidence_levels_are_refused(tmp_path: Path, confidence: str) -> None:
     result = paired(of_table(tmp_path, 1, 1, 1, 1), "--confidence", confidence)
     assert result.exit_code == 2
     assert "--confidence" in result.output
 
 
-def test_as_much_confidence_as_there_can_be(tmp_path: Path) -> None:
+def test_highest_confidence_level(tmp_path: Path) -> None:
     assert "99.9% CI" in headline(of_table(tmp_path, 9, 9, 9, 9), "--confidence", "0.999")
 
 
-def test_flips_that_are_drawn_too_few_times_are_refused(tmp_path: Path) -> None:
+def test_too_few_resamples_are_refused(tmp_path: Path) -> None:
     """The differences of 40 tasks have many sizes; 5 / 0.005 is 1000."""
     places = of_differences(tmp_path, [[1.0] * (1 + n % 5) + [0.0] * (5 - n % 5) for n in range(40)])
     options = ("--method", "bootstrap", "--confidence", "0.995", "--resamples")
@@ -395,12 +395,12 @@ def test_flips_that_are_drawn_too_few_times_are_refused(tmp_path: Path) -> None:
     assert paired(places, *options, "999").exit_code == 0
 
 
-def test_flips_that_are_all_tried_need_no_resamples(tmp_path: Path) -> None:
+def test_exhaustive_sign_flips_need_no_resamples(tmp_path: Path) -> None:
     places = of_table(tmp_path, 5, 5, 9, 5)
     assert paired(places, "--method", "bootstrap", "--confidence", "0.995", "--resamples", "100").exit_code == 0
 
 
-def test_mcnemar_is_refused_for_repeats_together_with_all_else(tmp_path: Path) -> None:
+def test_mcnemar_for_repeats_is_refused_with_all_other_reasons(tmp_path: Path) -> None:
     places = pair(tmp_path, {"x": [True, False], "y": [True, False]}, {"x": [True, True]})
     message = str(paired(places).exception)
     assert "The tasks differ" in message
@@ -425,7 +425,7 @@ def losing(root: Path) -> tuple[Path, Path]:
     return pair(root, a, b)
 
 
-def test_missing_attempts_are_said_and_bounded(tmp_path: Path) -> None:
+def test_missing_attempts_are_reported_and_bounded(tmp_path: Path) -> None:
     places = losing(tmp_path)
     found = numbers(places)
     assert (found["pairs"], found["complete_pairs"], len(found["incomplete"])) == (20, 14, 6)
@@ -446,7 +446,7 @@ def test_missing_attempts_are_said_and_bounded(tmp_path: Path) -> None:
     assert re.search(r"\| task-07 +\| passed +\| no score \(SANDBOX_ERROR\) +\|", page.partition("## Incomplete")[2])
 
 
-def test_both_cases_are_told_where_they_turn_the_verdict(tmp_path: Path) -> None:
+def test_bounds_that_change_the_verdict_are_reported(tmp_path: Path) -> None:
     ends = {"a": "f" * 12 + "p" * 12, "b": "p" * 1 + "-" * 9 + "f" * 2 + "p" * 3 + "-" * 9}
     letters = {"p": True, "f": False, "-": None}
     a, b = ({f"t{n:02}": letters[letter] for n, letter in enumerate(one)} for one in ends.values())
@@ -454,7 +454,7 @@ def test_both_cases_are_told_where_they_turn_the_verdict(tmp_path: Path) -> None
     assert "In the worst case, B would be worse. In the best case, B would be better." in said
 
 
-def test_what_is_invalid_in_both_runs_is_named_and_counts_nowhere(tmp_path: Path) -> None:
+def test_tasks_invalid_in_both_runs_are_listed_and_not_counted(tmp_path: Path) -> None:
     none = FailureReason.BASELINE_NOT_FAILING
     places = pair(tmp_path, {"x": True, "y": none, "z": False}, {"x": True, "y": none, "z": True})
     found = numbers(places)
@@ -467,7 +467,7 @@ def test_what_is_invalid_in_both_runs_is_named_and_counts_nowhere(tmp_path: Path
     assert "incomplete" not in headline(places)
 
 
-def test_nothing_missing_has_no_bounds(tmp_path: Path) -> None:
+def test_complete_runs_have_no_bounds(tmp_path: Path) -> None:
     found = numbers(of_table(tmp_path, 3, 2, 1, 4))
     assert (found["worst"], found["best"], found["robust"], found["incomplete"]) == (None, None, True, [])
 
@@ -489,7 +489,7 @@ def test_pass_rates_are_over_the_tasks_that_count(tmp_path: Path) -> None:
     assert (found["a"]["scored"], found["b"]["scored"]) == (2, 3)
 
 
-def test_a_run_without_any_score_says_nothing(tmp_path: Path) -> None:
+def test_run_without_scores_cannot_be_compared(tmp_path: Path) -> None:
     places = pair(tmp_path, {"x": True, "y": False}, {"x": None, "y": FailureReason.SETUP_FAILED})
     assert headline(places) == "No comparison is possible: no task has a score in both runs. " + (
         "2 of 2 tasks are incomplete. Worst case for B: -50.0 pp (p = 0.5000). Best case: +50.0 pp (p = 0.5000). The "
@@ -502,7 +502,7 @@ def test_a_run_without_any_score_says_nothing(tmp_path: Path) -> None:
         assert "| complete pairs only |" in text(places, "--method", method)
 
 
-def test_what_is_only_in_one_run_is_listed(tmp_path: Path) -> None:
+def test_tasks_in_only_one_run_are_listed(tmp_path: Path) -> None:
     places = pair(tmp_path, {"x": True, "y": True}, {"y": True, "z": True})
     page = text(places, "--allow-different-tasks")
     assert "Only in A, not counted: x." in page
@@ -524,7 +524,7 @@ def moved(root: Path) -> tuple[Path, Path]:
     return pair(root, a, b, files=files)
 
 
-def test_what_regressed_and_improved_with_reasons_and_diffs(tmp_path: Path) -> None:
+def test_regressions_and_improvements_have_reasons_and_diffs(tmp_path: Path) -> None:
     places = moved(tmp_path)
     page = resolved(text(places))
     a, b = (f"{place}/tasks" for place in places)
@@ -577,7 +577,7 @@ def test_diffs_of_repeats_are_named_by_their_number(tmp_path: Path) -> None:
     assert "B@1 failed (0 of 5, TESTS_FAILED x5):\n\n```diff\nattempt 1\n```" in page.replace("\\_", "_")
 
 
-def test_a_diff_that_leads_out_of_the_run_is_not_read(tmp_path: Path) -> None:
+def test_diff_outside_the_run_is_not_read(tmp_path: Path) -> None:
     places = moved(tmp_path)
     secret = tmp_path / "secret"
     secret.write_text("secret")
@@ -592,7 +592,7 @@ def test_a_diff_that_leads_out_of_the_run_is_not_read(tmp_path: Path) -> None:
     assert not down["b"]["diffs"]
 
 
-def test_a_name_that_leads_out_of_the_run_is_not_followed(tmp_path: Path) -> None:
+def test_task_name_with_a_path_out_of_the_run_is_not_followed(tmp_path: Path) -> None:
     name = "../../outside"
     places = pair(tmp_path, {name: True}, {name: False})
     patch = tmp_path / "outside" / "diffs" / "final.patch"
@@ -604,7 +604,7 @@ def test_a_name_that_leads_out_of_the_run_is_not_followed(tmp_path: Path) -> Non
     assert "secret" not in text(places, "--diffs")
 
 
-def test_of_repeats_the_diffs_that_show_the_change_come_first(tmp_path: Path) -> None:
+def test_diffs_of_repeats_that_changed_come_first(tmp_path: Path) -> None:
     """One task regressed in one of six attempts, the other improved in its last one."""
     a: Endings = {"down": [True] * 6, "up": [False] * 6}
     b: Endings = {"down": [True] * 4 + [False, FailureReason.LLM_ERROR], "up": [False] * 5 + [True]}
@@ -628,7 +628,7 @@ def test_of_repeats_the_diffs_that_show_the_change_come_first(tmp_path: Path) ->
     assert "B@6 passed (1 of 6" in page
 
 
-def test_diffs_have_bounds(tmp_path: Path) -> None:
+def test_printed_diffs_are_bounded(tmp_path: Path) -> None:
     places = pair(
         tmp_path, {f"t{n:02}": True for n in range(25)}, {f"t{n:02}": False for n in range(25)},
         files=lambda record: {"diffs/final.patch": "x" * 3000},
@@ -640,7 +640,7 @@ def test_diffs_have_bounds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "`", "````\nx\n`````", "~~~\r\n\x85\u2028"])
-def test_no_diff_ends_its_block(content: str) -> None:
+def test_diff_cannot_end_its_code_block(content: str) -> None:
     first, *lines, last = fenced(content).splitlines()
     assert first == f"{last}diff"
     assert set(last) == {"`"}
@@ -667,7 +667,7 @@ def test_csv_has_a_row_per_pair(tmp_path: Path) -> None:
     assert rows["same"]["diffs_a"] == ""
 
 
-def test_csv_says_on_stderr_what_was_overridden(tmp_path: Path) -> None:
+def test_csv_reports_overrides_on_stderr(tmp_path: Path) -> None:
     places = pair(tmp_path, {"x": True, "y\n\x1b": True}, {"x": True})
     result = paired(places, "--allow-different-tasks", "--format", "csv")
     assert [row["task"] for row in csv.DictReader(io.StringIO(result.stdout))] == ["x"]
@@ -677,7 +677,7 @@ def test_csv_says_on_stderr_what_was_overridden(tmp_path: Path) -> None:
     assert paired(places, "--allow-different-tasks").stderr == ""
 
 
-def test_one_task_is_one_task(tmp_path: Path) -> None:
+def test_singular_for_one_task(tmp_path: Path) -> None:
     assert "Pass rates are over 1 task with a score in both runs." in text(of_table(tmp_path, 1, 0, 0, 0))
 
 
@@ -703,7 +703,7 @@ def assert_whole_tables(page: str) -> None:
             cells = 0
 
 
-def test_hostile_names_break_nothing(tmp_path: Path) -> None:
+def test_hostile_names_are_escaped(tmp_path: Path) -> None:
     places = hostile(tmp_path)
     page = text(places)
     assert not {"\x1b", "\r", "\u202e"} & set(page)
@@ -729,5 +729,5 @@ def test_the_same_numbers_in_every_format(tmp_path: Path) -> None:
     assert "minimum detectable effect: 8.1 pp at 80% power" in page
 
 
-def test_what_is_no_run_directory(tmp_path: Path) -> None:
+def test_invalid_run_directory_is_refused(tmp_path: Path) -> None:
     assert isinstance(paired((tmp_path, tmp_path)).exception, InputError)

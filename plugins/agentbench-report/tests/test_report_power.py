@@ -87,7 +87,7 @@ class TestPlan:
         data = power("--effect", effect, "--discordance", discordance, "--tasks", given["n"]).data
         assert data["available"]["power"] == pytest.approx(case["expected"], abs=1e-6)
 
-    def test_more_tasks_than_anybody_has(self, power: Callable[..., Answer]) -> None:
+    def test_very_large_numbers_of_tasks_are_not_computed(self, power: Callable[..., Answer]) -> None:
         assert power("--effect", 0.001).data["needed"] is None
         page = power("--effect", 0.001, style="md").out
         assert page.startswith("# More than 100,000 tasks")
@@ -105,16 +105,16 @@ class TestPlan:
             *((name, number) for name in ("--tasks", "--repeats") for number in (0, 10**12, 10**18, 10**400)),
         ],
     )
-    def test_numbers_that_mean_nothing_are_refused(self, power: Callable[..., Answer], wrong: tuple[str, Any]) -> None:
+    def test_invalid_numbers_are_refused(self, power: Callable[..., Answer], wrong: tuple[str, Any]) -> None:
         done = power("--effect", 0.1, *wrong)
         assert (done.code, done.out) == (2, "")
         assert wrong[0] in done.err
 
-    def test_hardly_any_power_for_hardly_any_effect(self, power: Callable[..., Answer]) -> None:
+    def test_tiny_power_for_a_tiny_effect(self, power: Callable[..., Answer]) -> None:
         """Connor's formula gives 0 tasks, which cannot be doubled."""
         assert power("--effect", 1e-6, "--power", 0.025).data["needed"]["tasks"] < 100
 
-    def test_a_pilot_says_what_it_costs(self, power: Callable[..., Answer], tmp_path: Path) -> None:
+    def test_pilot_gives_cost_and_duration(self, power: Callable[..., Answer], tmp_path: Path) -> None:
         """The estimate names the number of recorded attempts that it is based on."""
 
         def used(one: AttemptRecord) -> AttemptRecord:
@@ -135,7 +135,7 @@ class TestPlan:
             in page
         )
 
-    def test_repeats_lessen_only_what_is_chance(self, power: Callable[..., Answer], tmp_path: Path) -> None:
+    def test_repeats_reduce_only_the_variance_within_tasks(self, power: Callable[..., Answer], tmp_path: Path) -> None:
         """By Miller's formula, repeats reduce only the variance within tasks, here 0.1."""
         endings = tasks(100, lambda i: [True, i % 5 > 0] if i % 2 else [i % 5 > 0, True])
         pilot = write_run(tmp_path / "pilot", endings).directory
@@ -155,7 +155,7 @@ class TestPlan:
         assert data[0]["needed"]["power"] == pytest.approx(0.8, abs=0.005)
 
     @pytest.mark.parametrize(("alpha", "least"), [(0.05, 6), (0.01, 8)])
-    def test_few_tasks_can_tell_nothing_however_often_they_are_tried(
+    def test_repeats_do_not_make_up_for_too_few_tasks(
         self, power: Callable[..., Answer], tmp_path: Path, alpha: float, least: int
     ) -> None:
         """The formula gives 1 task, but the sign-flip test needs more to reach a p below alpha."""
@@ -166,7 +166,7 @@ class TestPlan:
         assert (data["available"]["detectable"], data["available"]["power"]) == (None, 0)
         assert f"With fewer than {least} tasks, no difference can reach significance." in power(*asked, style="md").out
 
-    def test_the_least_difference_of_few_tasks_is_by_t_and_one_that_can_be(
+    def test_detectable_effect_of_few_tasks_uses_t_quantiles(
         self, power: Callable[..., Answer], tmp_path: Path
     ) -> None:
         pilot = write_run(tmp_path / "pilot", tasks(50, lambda i: [i % 2 > 0, True])).directory
@@ -194,7 +194,7 @@ class TestPlan:
         assert "0.00 " not in page
         assert page.count("unknown") == 4
 
-    def test_a_discordance_below_chance_is_said(self, power: Callable[..., Answer], tmp_path: Path) -> None:
+    def test_discordance_below_chance_is_reported(self, power: Callable[..., Answer], tmp_path: Path) -> None:
         endings = tasks(100, lambda i: [True, i % 2 > 0])
         pilot = write_run(tmp_path / "pilot", endings).directory
         page = power("--effect", 0.05, "--discordance", 0.1, "--pilot", pilot, style="md").out
@@ -202,7 +202,7 @@ class TestPlan:
         assert "two runs of its variant would differ on 50% of the tasks" in page
 
     @pytest.mark.parametrize("endings", [None, tasks(5)])
-    def test_repeats_without_a_pilot_that_has_some(
+    def test_repeats_require_a_pilot_with_repeats(
         self, power: Callable[..., Answer], tmp_path: Path, endings: Mapping[str, Any] | None
     ) -> None:
         pilot = [] if endings is None else ["--pilot", write_run(tmp_path / "pilot", endings).directory]
@@ -211,18 +211,18 @@ class TestPlan:
         assert "planning 3 repeats requires the variance of attempts at one task, but " in done.err
         assert "Pass a run with several repeats as --pilot" in done.err
 
-    def test_a_pilot_that_was_replayed_says_nothing(self, power: Callable[..., Answer], tmp_path: Path) -> None:
+    def test_replayed_pilot_is_refused(self, power: Callable[..., Answer], tmp_path: Path) -> None:
         pilot = write_run(tmp_path / "pilot", tasks(5), record=lambda one: attrs.evolve(one, replayed=True)).directory
         done = power("--effect", 0.1, "--pilot", pilot)
         assert done.code == 2
         assert "was replayed" in done.err
 
-    def test_a_pilot_without_a_record_says_nothing(self, power: Callable[..., Answer], tmp_path: Path) -> None:
+    def test_pilot_without_records_is_refused(self, power: Callable[..., Answer], tmp_path: Path) -> None:
         done = power("--effect", 0.1, "--pilot", write_run(tmp_path / "pilot", tasks(5, lambda i: None)).directory)
         assert done.code == 2
         assert "has no recorded attempt" in done.err
 
-    def test_an_effect_that_cannot_be(self, power: Callable[..., Answer]) -> None:
+    def test_effect_larger_than_the_discordance_is_refused(self, power: Callable[..., Answer]) -> None:
         done = power("--effect", 0.3, "--discordance", 0.2)
         assert done.code == 2
         assert "an effect of 0.3 is not possible with a discordance of 0.2" in done.err
@@ -238,7 +238,7 @@ class TestPostHocPower:
 
         return write
 
-    def test_what_100_tasks_could_have_seen(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
+    def test_detectable_effect_with_100_tasks(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
         """With a fifth of the tasks discordant, the reference gives an MDE of 12.4 pp."""
         runs = two(tasks(100, lambda i: i >= 10), tasks(100, lambda i: not 10 <= i < 20))
         data = power(*runs, "--effect", 0.05).data
@@ -248,7 +248,9 @@ class TestPostHocPower:
         assert data["effect_tasks"] == pytest.approx(625, rel=0.01)
         assert 0.05 < data["effect_power"] < 0.3
 
-    def test_it_does_not_depend_on_who_was_better(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
+    def test_detectable_effect_does_not_depend_on_the_direction(
+        self, power: Callable[..., Answer], two: Callable[..., Any]
+    ) -> None:
         """Unlike observed power, the MDE does not depend on the p-value; here all 20 of 100 went one way."""
         runs = two(tasks(100), tasks(100, lambda i: i >= 20))
         data = power(*runs).data
@@ -279,7 +281,7 @@ class TestPostHocPower:
             (tasks(1, lambda i: [True, True]), tasks(1, lambda i: [False, True])),
         ],
     )
-    def test_it_is_what_paired_says(
+    def test_detectable_effect_equals_that_of_paired(
         self, power: Callable[..., Answer], two: Callable[..., Any], capfd: pytest.CaptureFixture[str], a: Any, b: Any
     ) -> None:
         runs = two(a, b)
@@ -296,21 +298,23 @@ class TestPostHocPower:
         assert {name: data[name] for name in names} == {name: paired[other] for name, other in names.items()}
         assert data["question"] == {"power": paired["power"], "alpha": paired["alpha"]}
 
-    def test_one_task_tells_nothing(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
+    def test_one_task_cannot_detect_a_difference(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
         runs = two(tasks(1, lambda i: [True, True]), tasks(1, lambda i: [False, True]))
         assert (
             "Only one task has a score in both runs, so no difference could have been detected."
             in power(*runs, style="md").out
         )
 
-    def test_tasks_that_all_differ_by_the_same(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
+    def test_tasks_that_all_differ_by_the_same_amount(
+        self, power: Callable[..., Answer], two: Callable[..., Any]
+    ) -> None:
         runs = two(tasks(10, lambda i: [True, True]), tasks(10, lambda i: [False, True]))
         assert (
             "All 10 tasks differ by the same amount, so the spread of differences is unknown."
             in power(*runs, style="md").out
         )
 
-    def test_few_that_differ_say_nothing_of_the_spread(
+    def test_too_few_differences_to_estimate_the_spread(
         self, power: Callable[..., Answer], two: Callable[..., Any]
     ) -> None:
         runs = two(tasks(50, lambda i: [True, True]), tasks(50, lambda i: [i > 0, True]))
@@ -322,7 +326,7 @@ class TestPostHocPower:
             None,
         )
 
-    def test_an_effect_may_be_more_than_what_differed(
+    def test_effect_may_exceed_the_observed_discordance(
         self, power: Callable[..., Answer], two: Callable[..., Any]
     ) -> None:
         """8 of 100 tasks differed, but an effect of 20 pp needs at least 20."""
@@ -340,7 +344,7 @@ class TestPostHocPower:
             in power(*runs, style="md").out
         )
 
-    def test_repeats_are_told_by_the_spread_over_tasks(
+    def test_power_with_repeats_uses_the_spread_over_tasks(
         self, power: Callable[..., Answer], two: Callable[..., Any]
     ) -> None:
         runs = two(tasks(50, lambda i: [True, i % 2 > 0]), tasks(50, lambda i: [True, i % 4 > 1]))
@@ -359,7 +363,7 @@ class TestPostHocPower:
         assert (done.code, done.out) == (2, "")
         assert power(*runs, "--allow-different-tasks").data["tasks"] == 20
 
-    def test_one_question_at_a_time(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
+    def test_conflicting_flags_are_refused(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
         runs = two(tasks(20), tasks(20))
         for wrong, message in (
             ((), "--effect is required"),

@@ -77,7 +77,7 @@ def quarantined_run(tmp_path: Path) -> Path:
     )
 
 
-def test_a_summary_names_what_it_does_not_count(quarantined_run: Path) -> None:
+def test_summary_lists_quarantined_tasks(quarantined_run: Path) -> None:
     text = output("summary", "--run", quarantined_run)
     assert "**Pass rate 66.7%** (2 of 3 scored attempts), 95% CI 20.8% to 93.9% (Wilson)." in text
     assert (
@@ -90,7 +90,7 @@ def test_a_summary_names_what_it_does_not_count(quarantined_run: Path) -> None:
     assert "| e " not in text.partition("## Hardest")[2].partition("## Tasks")[0]
 
 
-def test_its_numbers(quarantined_run: Path) -> None:
+def test_numbers_exclude_quarantined_tasks(quarantined_run: Path) -> None:
     found = numbers("summary", "--run", quarantined_run)
     assert [found[name] for name in ("planned", "scored", "passed", "failed")] == [3, 3, 2, 1]
     assert (found["quarantined"], found["without_suspected"], found["suspected"]) == (["d", "e"], None, [])
@@ -105,7 +105,7 @@ def test_its_numbers(quarantined_run: Path) -> None:
     assert [row["quarantined"] for row in rows] == ["no", "no", "no", "yes", "yes"]
 
 
-def test_nothing_left_is_no_rate_of_zero(tmp_path: Path) -> None:
+def test_no_pass_rate_if_all_tasks_are_quarantined(tmp_path: Path) -> None:
     text = output("summary", "--run", make(tmp_path / "run", {"a": True}, ("a",)))
     assert "No pass rate: no attempt outside quarantined tasks was scored." in text
     assert "1 of 1 tasks is quarantined and not counted. Including it: 100.0% (1 of 1 scored attempts)" in text
@@ -118,7 +118,7 @@ def test_repeats_of_quarantined_tasks(tmp_path: Path) -> None:
     assert "Including it: 50.0% (mean over 3 tasks), 95% CI over tasks" in output("summary", "--run", run)
 
 
-def test_a_task_that_changed_under_a_run_is_not_quarantined_by_its_name(tmp_path: Path) -> None:
+def test_older_version_of_a_task_is_not_quarantined(tmp_path: Path) -> None:
     """Records with an older digest belong to another task."""
 
     def older(one: AttemptRecord) -> AttemptRecord:
@@ -132,7 +132,7 @@ def test_a_task_that_changed_under_a_run_is_not_quarantined_by_its_name(tmp_path
 
 
 @pytest.mark.parametrize("label", ["tamper_suspected", "leak_suspected"])
-def test_the_headline_is_told_without_suspected_attempts(tmp_path: Path, label: str) -> None:
+def test_headline_is_also_given_without_suspect_attempts(tmp_path: Path, label: str) -> None:
     run = make(tmp_path / "run", {"a": True, "b": True, "c": False, "d": True}, ("d",), labelled(a=label, d=label))
     text = output("summary", "--run", run)
     assert "**Pass rate 66.7%** (2 of 3 scored attempts)" in text
@@ -143,7 +143,7 @@ def test_the_headline_is_told_without_suspected_attempts(tmp_path: Path, label: 
     assert found["labels"] == {label: 2}
 
 
-def test_what_is_convicted_or_weak_is_no_suspicion(tmp_path: Path) -> None:
+def test_confirmed_and_weak_labels_are_not_suspect(tmp_path: Path) -> None:
     """Confirmed tampering stays a fail, and attempts without a score are in no rate anyway."""
 
     def record(one: AttemptRecord) -> AttemptRecord:
@@ -155,7 +155,7 @@ def test_what_is_convicted_or_weak_is_no_suspicion(tmp_path: Path) -> None:
     assert (found["suspected"], found["without_suspected"], found["pass_rate"]) == ([], None, 0.5)
 
 
-def test_all_suspected(tmp_path: Path) -> None:
+def test_all_attempts_are_suspect(tmp_path: Path) -> None:
     run = make(tmp_path / "run", {"a": True}, record=labelled(a="leak_suspected"))
     said = "Excluding 1 suspect attempt: no pass rate (no scored attempts). Tasks with suspect attempts: a."
     assert said in output("summary", "--run", run)
@@ -181,7 +181,7 @@ def pair(
 EIGHT = [f"t{n:02}" for n in range(8)]
 
 
-def test_a_pair_is_out_if_either_says_so(tmp_path: Path) -> None:
+def test_pair_is_excluded_if_either_task_is_quarantined(tmp_path: Path) -> None:
     command = pair(tmp_path, EIGHT[:4], EIGHT[2:8])
     found = numbers(*command)
     assert (found["pairs"], found["estimate"]["table"]["regressions"], found["verdict"]) == (12, 0, "undecided")
@@ -207,7 +207,7 @@ def test_a_pair_is_out_if_either_says_so(tmp_path: Path) -> None:
     assert [row["change"] for row in rows] == ["quarantined"] * 8 + ["same"] * 12
 
 
-def test_a_quarantined_task_of_one_run_forbids_no_comparison(tmp_path: Path) -> None:
+def test_quarantined_task_may_be_missing_in_one_run(tmp_path: Path) -> None:
     """A quarantined task may be missing from one run; any other task may not."""
     make(tmp_path / "a", many(3, 0), ("t02",))
     make(tmp_path / "b", many(2, 0))
@@ -220,7 +220,7 @@ def test_a_quarantined_task_of_one_run_forbids_no_comparison(tmp_path: Path) -> 
         output("paired", "--run-a", tmp_path / "b", "--run-b", make(tmp_path / "d", many(1, 0)))
 
 
-def test_a_verdict_that_rests_on_suspected_attempts_says_so(tmp_path: Path) -> None:
+def test_verdict_that_depends_on_suspect_attempts_is_marked(tmp_path: Path) -> None:
     """B gains eight tasks, all by suspect attempts."""
     make(tmp_path / "a", {f"t{n:02}": n >= 8 for n in range(20)})
     suspects = labelled(**dict.fromkeys(EIGHT, "tamper_suspected"))
@@ -252,7 +252,7 @@ def test_repeats_lose_only_their_suspected_attempts(tmp_path: Path) -> None:
 # --- many runs ---------------------------------------------------------------------------------------------------
 
 
-def test_compare_leaves_out_what_any_run_says(tmp_path: Path) -> None:
+def test_compare_excludes_tasks_quarantined_in_any_run(tmp_path: Path) -> None:
     lost = {f"t{n:02}": n >= 8 for n in range(20)}
     runs = [
         make(tmp_path / "base", many(20, 0)),
@@ -297,7 +297,7 @@ def gated(root: Path, a: Collection[str], b: Collection[str], rules: str = RULES
     }
 
 
-def test_what_both_say_is_no_pair_and_not_missing(tmp_path: Path) -> None:
+def test_task_quarantined_in_both_runs_is_not_missing(tmp_path: Path) -> None:
     found = gated(tmp_path, EIGHT, EIGHT)
     assert (found["verdict"], found["complete"]["tasks"], found["candidate"]["planned"]) == ("pass", 12, 12)
     assert set(found["status"].values()) == {"pass"}
@@ -308,7 +308,7 @@ def test_what_both_say_is_no_pair_and_not_missing(tmp_path: Path) -> None:
     assert f"quarantined: t00 ({WHY})" in found["junit"]
 
 
-def test_a_candidate_cannot_quarantine_what_it_lost(tmp_path: Path) -> None:
+def test_candidate_cannot_quarantine_lost_tasks(tmp_path: Path) -> None:
     """A task quarantined only in the candidate counts in the worst case and lowers the share of pairs."""
     found = gated(tmp_path, (), EIGHT)
     assert found["verdict"] == "inconclusive"
@@ -337,7 +337,7 @@ def test_labels_count_on_quarantined_tasks(tmp_path: Path) -> None:
 # --- the page ----------------------------------------------------------------------------------------------------
 
 
-def test_the_page_says_it(tmp_path: Path) -> None:
+def test_page_counts_quarantined_tasks(tmp_path: Path) -> None:
     pair(tmp_path, EIGHT[:1], EIGHT[1:2], record=labelled(t19="leak_suspected"))
     out = tmp_path / "report.html"
     output("html", "--run", tmp_path / "a", "--run-b", tmp_path / "b", "--out", out)
@@ -350,7 +350,7 @@ def test_the_page_says_it(tmp_path: Path) -> None:
     assert "2 tasks are quarantined and not counted." in page
 
 
-def test_a_hostile_reason_stays_text(tmp_path: Path) -> None:
+def test_hostile_reason_is_escaped(tmp_path: Path) -> None:
     """H20: ``run.json`` may come from another machine."""
     run = make(tmp_path / "run", {"a": True, "b": True}, ("a",), why="<img src=x>|\x1b[31m\n# head")
     text = output("summary", "--run", run)

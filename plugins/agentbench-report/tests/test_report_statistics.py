@@ -48,7 +48,7 @@ DIFFERENCES = st.lists(st.builds(lambda a, b: b - a, RATES, RATES), max_size=30)
 
 @LAW
 @given(COUNTS, CONFIDENCE)
-def test_intervals_of_a_rate_hold_it_and_are_never_empty(trial: tuple[int, int], confidence: float) -> None:
+def test_intervals_contain_the_rate_and_are_never_empty(trial: tuple[int, int], confidence: float) -> None:
     passed, scored = trial
     narrow, exact = of.wilson(passed, scored, confidence), of.clopper_pearson(passed, scored, confidence)
     for found in (narrow, exact):
@@ -58,7 +58,7 @@ def test_intervals_of_a_rate_hold_it_and_are_never_empty(trial: tuple[int, int],
 
 @LAW
 @given(COUNTS, CONFIDENCE, st.sampled_from([of.wilson, of.clopper_pearson]))
-def test_failing_mirrors_passing(
+def test_intervals_of_failures_mirror_those_of_passes(
     trial: tuple[int, int], confidence: float, interval: Callable[[int, int, float], of.Interval]
 ) -> None:
     passed, scored = trial
@@ -92,7 +92,7 @@ def test_pass_at_k_and_pass_hat_k(counts: tuple[int, int], k: int) -> None:
         assert some == pytest.approx(1 - (of.pass_hat_k(n, n - c, k) or 0), abs=1e-12)
 
 
-def test_tasks_count_the_same_however_often_they_were_tried() -> None:
+def test_tasks_have_equal_weight_for_any_number_of_attempts() -> None:
     """The pooled rate would be 10 of 14."""
     assert of.mean_of_means([(10, 10), (0, 4)]) == 0.5
 
@@ -104,7 +104,7 @@ def test_tasks_without_a_score_are_left_out() -> None:
     assert of.task_interval([(1, 2), (0, 0), (3, 4)]) == of.task_interval([(1, 2), (3, 4)])
 
 
-def test_a_hundred_attempts_at_five_tasks_are_no_five_hundred_tasks() -> None:
+def test_repeated_attempts_do_not_count_as_more_tasks() -> None:
     five = of.task_interval([(100, 100)] * 5)
     assert five == of.task_interval([(1, 1)] * 5)
     assert five.low < 0.5
@@ -113,7 +113,7 @@ def test_a_hundred_attempts_at_five_tasks_are_no_five_hundred_tasks() -> None:
     assert of.wilson(500, 500).low > 0.99
 
 
-def test_agreeing_attempts_add_nothing() -> None:
+def test_identical_attempts_do_not_narrow_the_interval() -> None:
     """Four of five tasks pass, whether tried once or a hundred times."""
     once = of.task_interval([(1, 1)] * 4 + [(0, 1)])
     often = of.task_interval([(100, 100)] * 4 + [(0, 100)])
@@ -125,7 +125,7 @@ def test_agreeing_attempts_add_nothing() -> None:
 
 @LAW
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), min_size=2, max_size=40), CONFIDENCE)
-def test_task_intervals_hold_the_mean(counts: list[tuple[int, int]], confidence: float) -> None:
+def test_task_intervals_contain_the_mean(counts: list[tuple[int, int]], confidence: float) -> None:
     groups = [(min(counted), counted[1]) for counted in counts]
     found, mean = of.task_interval(groups, confidence), of.mean_of_means(groups)
     assert mean is not None
@@ -138,7 +138,7 @@ def test_task_intervals_hold_the_mean(counts: list[tuple[int, int]], confidence:
     assert estimate.interval.low < estimate.interval.high
 
 
-def test_one_cluster_says_nothing_of_others() -> None:
+def test_one_cluster_has_no_standard_error() -> None:
     assert of.cluster_se([1, 0, 1], [0, 0, 0]) is None
     found = of.cluster_mean([1, 0, 1], [0, 0, 0])
     assert (found.mean, found.se, found.df) == (pytest.approx(2 / 3), None, 0)
@@ -149,12 +149,12 @@ def test_one_cluster_says_nothing_of_others() -> None:
     )
 
 
-def test_a_cluster_per_score_is_the_usual_error() -> None:
+def test_cluster_error_with_one_score_each_is_the_usual_error() -> None:
     scores = [0.2, 0.9, 0.4, 0.7, 1.0]
     assert of.cluster_se(scores, "abcde") == pytest.approx(of.se_clt(scores), rel=1e-12)
 
 
-def test_what_is_not_known_of_the_spread_is_none() -> None:
+def test_unknown_variance_components_are_none() -> None:
     one_each = of.variance_components([[1.0], [0.0]])
     assert (one_each.of_means, one_each.within, one_each.between) == (0.5, None, None)
     one_task = of.variance_components([[1.0, 0.0], []])
@@ -164,7 +164,7 @@ def test_what_is_not_known_of_the_spread_is_none() -> None:
     assert chance.between == 0
 
 
-def test_tasks_with_more_attempts_have_less_chance_in_their_mean() -> None:
+def test_variance_within_tasks_depends_on_the_number_of_attempts() -> None:
     """The means 1/2, 1 and 0 vary by 1/4, of which 1/4 · (1/2 + 1/4 + 1)/3 is within tasks."""
     found = of.variance_components([[1.0, 0.0], [1.0] * 4, [0.0]])
     assert (found.of_means, found.within) == pytest.approx((0.25, 0.25))
@@ -176,7 +176,7 @@ def test_tasks_with_more_attempts_have_less_chance_in_their_mean() -> None:
 
 @LAW
 @given(tables(10**6), CONFIDENCE)
-def test_paired_intervals_hold_the_difference_and_mirror_when_runs_swap(found: of.PairTable, confidence: float) -> None:
+def test_paired_intervals_contain_the_difference_and_mirror(found: of.PairTable, confidence: float) -> None:
     for interval in (of.tango, of.newcombe10):
         there, back = interval(found, confidence), interval(swapped(found), confidence)
         assert -1 <= there.low < there.high <= 1
@@ -208,7 +208,7 @@ def test_the_score_at_tangos_bounds_is_the_quantile(found: of.PairTable, confide
 
 @LAW
 @given(tables(10**6))
-def test_ps_of_pairs(found: of.PairTable) -> None:
+def test_p_values_of_pairs(found: of.PairTable) -> None:
     exact, midp, (chi_square, asymptotic) = (
         of.mcnemar_exact(found),
         of.mcnemar_midp(found),
@@ -239,7 +239,7 @@ def test_mcnemar_by_counting(b: int, c: int) -> None:
 
 @LAW
 @given(tables(10**6), st.floats(0.0, 0.99), st.floats(0.001, 0.499))
-def test_a_low_bound_above_minus_the_margin_is_a_small_p(found: of.PairTable, margin: float, alpha: float) -> None:
+def test_noninferiority_bound_and_p_value_agree(found: of.PairTable, margin: float, alpha: float) -> None:
     answer = of.noninferiority(found, margin, alpha)
     assert 0 <= answer.p <= 1
     assert answer.interval == of.tango(found, 1 - 2 * alpha)
@@ -252,7 +252,7 @@ def test_a_low_bound_above_minus_the_margin_is_a_small_p(found: of.PairTable, ma
 
 @LAW
 @given(tables(10**6), st.floats(0.0, 0.99), st.floats(0.0, 0.99))
-def test_a_wider_margin_never_makes_it_harder(found: of.PairTable, one: float, other: float) -> None:
+def test_pass_also_holds_for_a_wider_margin(found: of.PairTable, one: float, other: float) -> None:
     strict, lax = sorted((one, other))
     assert of.noninferiority(found, strict).verdict != "pass" or of.noninferiority(found, lax).verdict == "pass"
 
@@ -299,7 +299,7 @@ def test_verdicts_with_repeats(differences: list[float], margin: float, verdict:
 
 @LAW
 @given(DIFFERENCES, st.floats(0.0, 0.99), st.floats(0.001, 0.499))
-def test_with_repeats_a_pass_needs_a_small_p_and_as_many_tasks_as_agreement_would(
+def test_pass_with_repeats_needs_a_small_p_and_enough_tasks(
     differences: list[float], margin: float, alpha: float
 ) -> None:
     answer = of.noninferiority_mean(differences, margin, alpha)
@@ -312,7 +312,7 @@ def test_with_repeats_a_pass_needs_a_small_p_and_as_many_tasks_as_agreement_woul
     )
 
 
-def test_no_pair_at_all() -> None:
+def test_no_pairs() -> None:
     nothing = table(0, 0, 0, 0)
     assert (nothing.difference, nothing.discordance) == (None, None)
     assert of.mcnemar_exact(nothing) == of.mcnemar_midp(nothing) == of.mcnemar_asymptotic(nothing)[1] == 1
@@ -323,7 +323,7 @@ def test_no_pair_at_all() -> None:
     assert of.discordant_odds_ratio(nothing) == of.Interval(low=0, high=math.inf, confidence=0.95)
 
 
-def test_pairs_that_all_agree_leave_room() -> None:
+def test_interval_of_agreeing_pairs_has_nonzero_width() -> None:
     for agreeing in (table(100, 0, 0, 0), table(0, 0, 0, 100), table(70, 0, 0, 30)):
         found = of.tango(agreeing)
         assert (found.low, found.high) == pytest.approx((-0.0370, 0.0370), abs=5e-5)
@@ -331,7 +331,7 @@ def test_pairs_that_all_agree_leave_room() -> None:
 
 
 @pytest.mark.parametrize("counts", [(-1, 0, 0, 0), (0, -1, 0, 0), (0, 0, 0.5, 0), (0, 0, 0, math.nan)])
-def test_what_is_no_table(counts: tuple[Any, ...]) -> None:
+def test_invalid_tables_are_refused(counts: tuple[Any, ...]) -> None:
     with pytest.raises(ValueError, match="must be a non-negative integer"):
         table(*counts)
 
@@ -356,7 +356,7 @@ def test_mean_differences(differences: list[float], confidence: float) -> None:
     assert there.interval.high <= wider.high + 1e-12
 
 
-def test_equal_up_to_rounding_is_equal() -> None:
+def test_differences_equal_up_to_rounding_are_equal() -> None:
     differences = [1 - 2 / 3, 1 / 3 - 0.0]
     assert differences[0] != differences[1]
     assert of.mean_difference(differences).degenerate
@@ -365,7 +365,7 @@ def test_equal_up_to_rounding_is_equal() -> None:
 
 
 @pytest.mark.parametrize("difference", [-1.0, 0.0, 1.0])
-def test_equal_pairs_are_tangos(difference: float) -> None:
+def test_equal_differences_have_the_tango_interval(difference: float) -> None:
     found = of.mean_difference([difference] * 6)
     expected = of.tango(table(6 * (difference == 0), 6 * (difference < 0), 6 * (difference > 0), 0))
     assert found.degenerate
@@ -386,13 +386,13 @@ def test_tango_mean(differences: list[float], confidence: float) -> None:
 
 
 @pytest.mark.parametrize(("b", "c"), [(0, 40), (30, 70), (100, 100)])
-def test_tango_mean_of_many_single_attempts_is_tangos(b: int, c: int) -> None:
+def test_tango_mean_of_single_attempts_equals_tango(b: int, c: int) -> None:
     found = of.tango_mean([-1.0] * b + [1.0] * c + [0.0] * (2000 - b - c))
     expected = of.tango(table(2000 - b - c, b, c, 0))
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=5e-5)
 
 
-def test_attempts_that_repeat_each_other_make_no_tasks_and_others_narrow_the_interval() -> None:
+def test_only_independent_repeats_narrow_the_interval() -> None:
     """20 of 200 tasks differ in all attempts, or 40 in half of them."""
     for_good = of.tango_mean([-1.0] * 20 + [0.0] * 180)
     halves = of.tango_mean([-0.5] * 40 + [0.0] * 160)
@@ -401,14 +401,14 @@ def test_attempts_that_repeat_each_other_make_no_tasks_and_others_narrow_the_int
     assert halves.high - halves.low == pytest.approx(by_t.high - by_t.low, rel=0.1)
 
 
-def test_a_task_that_moves_a_little_leaves_room_for_those_that_were_not_seen() -> None:
+def test_interval_with_one_small_difference_is_not_too_narrow() -> None:
     differences = [-1 / 7] + [0.0] * 19
     assert of.mean_difference(differences).interval.high < 0.01
     found = of.tango_mean(differences)
     assert (found.low, found.high) == pytest.approx((-0.1671, 0.1551), abs=1e-4)
 
 
-def test_one_task_has_no_error() -> None:
+def test_one_task_has_no_standard_error() -> None:
     found = of.mean_difference([0.5])
     assert (found.mean, found.se, found.df, found.p) == (0.5, None, 0, None)
     assert of.mean_difference([0.5, 0.5]).p is None
@@ -437,7 +437,7 @@ def test_flipping_signs_by_definition(numbers: list[int]) -> None:
     assert found.greater == pytest.approx(sum(total >= seen for total in sums) / len(sums), abs=1e-12)
 
 
-def test_sampled_flips_are_near_all_of_them() -> None:
+def test_sampled_sign_flips_approximate_the_exact_test() -> None:
     differences = [0.2, 0.5, -0.1, 0.4, 0.0, 0.3, 0.1, -0.2, 0.6, -0.3]
     every, some = of.sign_flip(differences, seed=7), of.sign_flip(differences, seed=7, exact_up_to=0)
     assert every.exact
@@ -466,7 +466,7 @@ def test_a_bootstrap_depends_on_its_seed_only_and_mirrors(
     assert found.degenerate == (not differences or max(differences) - min(differences) < 1e-12)
 
 
-def test_equal_means_are_ties_although_their_last_digits_differ() -> None:
+def test_means_equal_up_to_rounding_are_ties() -> None:
     """Resamples of .1, .2 and .3 are symmetric about .2, so the bias is 0."""
     values = [0.1, 0.2, 0.3]
     means = np.array([sum(drawn) / 3 for drawn in itertools.product(values, repeat=3)])
@@ -474,7 +474,7 @@ def test_equal_means_are_ties_although_their_last_digits_differ() -> None:
     assert bca_parameters(values, means)[0] == pytest.approx(0, abs=1e-12)
 
 
-def test_a_bootstrap_nears_its_exact_error() -> None:
+def test_bootstrap_approximates_the_exact_error() -> None:
     differences = [1.0] * 25 + [-1.0] * 12 + [0.0] * 463
     mean = sum(differences) / 500
     exact = math.sqrt(sum((difference - mean) ** 2 for difference in differences)) / 500
@@ -485,7 +485,7 @@ def test_a_bootstrap_nears_its_exact_error() -> None:
     assert (found.interval.low, found.interval.high) == pytest.approx((score.low, score.high), abs=0.003)
 
 
-def test_parts_of_a_bootstrap_do_not_repeat() -> None:
+def test_chunks_of_a_bootstrap_differ() -> None:
     """With this many tasks 17 resamples are drawn at a time."""
     values = [float(index % 7) for index in range(60_000)]
     means = resampled_means(values, 3, 100)
@@ -495,7 +495,7 @@ def test_parts_of_a_bootstrap_do_not_repeat() -> None:
     assert sum(means) / 100 == pytest.approx(3, abs=6 * error / 10)
 
 
-def test_seeds_come_from_the_runs_in_any_order() -> None:
+def test_seed_does_not_depend_on_the_order_of_runs() -> None:
     assert of.seed_of("run-a", "run-b") == of.seed_of("run-b", "run-a") == 220665283370021
     assert of.seed_of("run-a", "run-b") != of.seed_of("run-a")
     assert of.seed_of("ab", "c") != of.seed_of("a", "bc")
@@ -519,7 +519,7 @@ def test_adjusted_ps(ps: list[float], adjust: Callable[[list[float]], list[float
     assert [p for p in found if not math.isnan(p)] == adjust([p for p in ps if not math.isnan(p)])
 
 
-def test_an_infinite_p_keeps_its_slot() -> None:
+def test_infinite_p_counts_in_the_adjustment() -> None:
     assert of.holm([0.01, math.inf, 0.04]) == pytest.approx([0.02, math.nan, 0.04], nan_ok=True)
     with pytest.raises(ValueError, match="between 0 and 1"):
         of.holm([1.5])
@@ -539,9 +539,7 @@ EFFECTS = st.tuples(st.floats(0.01, 0.45), st.floats(0.01, 0.45)).filter(lambda 
 
 @LAW
 @given(EFFECTS, st.floats(0.55, 0.97), st.floats(0.001, 0.2))
-def test_tasks_power_and_detectable_effect_undo_each_other(
-    rates: tuple[float, float], power: float, alpha: float
-) -> None:
+def test_tasks_power_and_detectable_effect_are_inverse(rates: tuple[float, float], power: float, alpha: float) -> None:
     tasks = math.ceil(of.connor_tasks(*rates, power, alpha))
     reached = of.connor_power(tasks, *rates, alpha)
     assert reached >= power - 1e-12
@@ -576,7 +574,7 @@ def test_exact_power_by_counting(n: int, p_regress: float, p_improve: float, mid
     assert of.exact_power(n, p_regress, p_improve, midp=midp) == pytest.approx(expected, abs=1e-9)
 
 
-def test_power_where_there_is_nothing_to_see() -> None:
+def test_power_without_tasks_or_effect() -> None:
     assert of.exact_power(50, 0, 0) == of.exact_power(0, 0.1, 0.2) == of.connor_power(0, 0.1, 0.2) == 0
     assert of.connor_power(50, 0.1, 0.1) == 0
     assert of.minimum_detectable(0, 0.2) is None
@@ -648,12 +646,12 @@ def test_detectable_means() -> None:
         lambda: of.cochran_q([[1, 2]]),
     ],
 )
-def test_what_makes_no_sense(call: Callable[[], object]) -> None:
+def test_invalid_arguments_are_refused(call: Callable[[], object]) -> None:
     with pytest.raises(ValueError, match=r"."):
         call()
 
 
-def test_importing_statistics_is_light() -> None:
+def test_importing_statistics_loads_no_numpy() -> None:
     """A summary without repeats imports neither numpy nor scipy, which take longer to load than it runs."""
     code = "import sys; from agentbench_report.statistics import wilson; wilson(1, 2); print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
@@ -693,7 +691,7 @@ def test_with_repeats_p_and_the_verdict_agree(differences: list[float], margin: 
 
 
 @pytest.mark.parametrize(("n", "at_most"), [(60, 0.05), (100, 0.04), (200, 0.03)])
-def test_a_loss_of_the_margin_passes_as_seldom_as_alpha_says(n: int, at_most: float) -> None:
+def test_type_1_error_of_noninferiority_mean_is_bounded(n: int, at_most: float) -> None:
     """Each task is lost with the probability of the margin; t alone would pass 12% at 100 tasks."""
     passes = 0.0
     for lost in range(n + 1):
@@ -712,7 +710,7 @@ def test_the_power_of_t() -> None:
 
 @LAW
 @given(st.floats(0, 1), st.floats(1e-9, 1), st.integers(1, 100_000), st.floats(1e-6, 0.49))
-def test_the_power_of_t_is_one_also_far_out(effect: float, se: float, df: int, alpha: float) -> None:
+def test_power_of_t_is_valid_for_extreme_arguments(effect: float, se: float, df: int, alpha: float) -> None:
     found = power_of.t_power(effect, se, df, alpha)
     assert alpha * 0.99 <= found <= 1
     assert power_of.t_power(effect, se / 2, df, alpha) >= found - 1e-6
@@ -735,12 +733,12 @@ def test_tasks_of_t_reach_the_power_and_one_less_does_not(
 
 
 @pytest.mark.parametrize("alpha", [0.2, 0.05, 0.01, 0.001])
-def test_the_fewest_signs_that_a_flip_can_tell(alpha: float) -> None:
+def test_minimum_tasks_of_a_sign_flip_test(alpha: float) -> None:
     n = power_of.sign_flip_tasks(alpha)
     assert of.sign_flip([0.5] * n, 1).two_sided < alpha <= of.sign_flip([0.5] * (n - 1), 1).two_sided
 
 
-def test_hardly_any_power_takes_a_task_all_the_same() -> None:
+def test_tiny_power_still_needs_a_task() -> None:
     assert of.connor_tasks(0.1 - 5e-10, 0.1 + 5e-10, power=0.025) == pytest.approx(0, abs=1)
     assert of.exact_tasks(0.1 - 5e-10, 0.1 + 5e-10, power=0.025) is not None
     assert of.exact_tasks(0.0, 1e-200) is None
@@ -760,6 +758,6 @@ def test_hardly_any_power_takes_a_task_all_the_same() -> None:
         lambda: power_of.sign_flip_tasks(0),
     ],
 )
-def test_no_power_without_sense(call: Callable[[], object]) -> None:
+def test_invalid_power_arguments_are_refused(call: Callable[[], object]) -> None:
     with pytest.raises(ValueError, match=r"."):
         call()

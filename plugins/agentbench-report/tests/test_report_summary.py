@@ -52,7 +52,7 @@ def mixed(tmp_path: Path) -> Path:
     ).directory
 
 
-def test_markdown_says_what_is_missing_beside_the_rate(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markdown_shows_missing_attempts_with_the_rate(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mixed.rename(mixed.with_name("DIR"))
     monkeypatch.chdir(mixed.parent)
     assert summary(Path("DIR")) == SHOWN
@@ -116,7 +116,7 @@ def test_several_repeats_have_a_mean_over_tasks_and_an_interval_over_tasks(tmp_p
     assert found["interval"]["high"] - found["interval"]["low"] > 0.9
 
 
-def test_more_attempts_at_the_same_tasks_narrow_nothing_that_tasks_have_in_common(tmp_path: Path) -> None:
+def test_more_repeats_do_not_narrow_the_interval_over_tasks(tmp_path: Path) -> None:
     """Ten tasks that always pass count as ten tasks, whether tried twice or twenty times."""
     lows = []
     for repeats in (2, 20):
@@ -125,7 +125,7 @@ def test_more_attempts_at_the_same_tasks_narrow_nothing_that_tasks_have_in_commo
     assert lows[0] == lows[1] < 0.75
 
 
-def test_pass_at_k_is_unbiased_and_says_which_tasks_it_left_out(tmp_path: Path) -> None:
+def test_pass_at_k_is_unbiased_and_lists_excluded_tasks(tmp_path: Path) -> None:
     """For (5, 2) pass@2 is 1 - C(3,2)/C(5,2); (1, 1) has too few attempts and is excluded."""
     lost = FailureReason.SANDBOX_ERROR
     endings = {"a": [True, True, False, False, False], "b": [True, None, None, None, None], "c": lost}
@@ -154,7 +154,7 @@ def test_a_superseded_record_does_not_count(tmp_path: Path) -> None:
     assert "LLM_ERROR" not in summary(run.directory)
 
 
-def test_a_task_that_changed_under_a_run_takes_no_place_twice(tmp_path: Path) -> None:
+def test_task_changed_during_a_run_is_not_counted_twice(tmp_path: Path) -> None:
     """After ``--allow-changes`` records with the older digest count, and no attempt is reported as missing."""
 
     def older(record: AttemptRecord) -> AttemptRecord:
@@ -184,7 +184,7 @@ def test_a_task_that_changed_before_its_first_attempt(tmp_path: Path) -> None:
     assert found == [("a", True, 2, 0), ("b", False, 0, 1), ("b", True, 1, 0)]
 
 
-def test_a_second_try_does_not_wash_off_tampering(tmp_path: Path) -> None:
+def test_retry_keeps_tampering_labels(tmp_path: Path) -> None:
     """Labels of an attempt that tampered and broke its sandbox stay with the task after a retry."""
     labels = {"run-run-a-1-before": (Label(name="tamper_suspected"), Label(name="oom"))}
     run = write_run(
@@ -198,7 +198,7 @@ def test_a_second_try_does_not_wash_off_tampering(tmp_path: Path) -> None:
     assert (counts.passed, counts.scored, counts.reasons) == (2, 2, {})
 
 
-def test_records_without_their_events_are_said(tmp_path: Path) -> None:
+def test_records_without_events_are_reported(tmp_path: Path) -> None:
     """Records without events may have been edited, so the summary reports them."""
     run = write_run(tmp_path / "run", {"a": True, "b": False})
     assert "event log" not in summary(run.directory)
@@ -207,20 +207,20 @@ def test_records_without_their_events_are_said(tmp_path: Path) -> None:
     assert said in summary(run.directory)
 
 
-def test_a_run_with_one_task_twice_is_refused(tmp_path: Path) -> None:
+def test_duplicate_task_in_a_run_is_refused(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", {"a": True, "copy": True}, digests={"a": "sha256:same", "copy": "sha256:same"})
     result = CliRunner().invoke(report, ["summary", "--run", str(run.directory)])
     assert isinstance(result.exception, InputError)
     assert "contains the same task more than once: a, copy" in str(result.exception)
 
 
-def test_nothing_scored_is_no_rate_of_zero(tmp_path: Path) -> None:
+def test_run_without_scores_has_no_pass_rate(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", {"a": FailureReason.SANDBOX_ERROR})
     assert "No pass rate: no attempt was scored." in summary(run.directory)
     assert json.loads(summary(run.directory, "json"))["pass_rate"] is None
 
 
-def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
+def test_unfinished_run_without_records(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", {"a": None, "b": None})
     events = run.directory / "events.jsonl"
     events.write_bytes(events.read_bytes().splitlines(keepends=True)[0])
@@ -242,7 +242,7 @@ def test_replayed_attempts_are_named(tmp_path: Path) -> None:
     assert "Replayed attempts, which are not independent samples: 1 of 2." in summary(run.directory)
 
 
-def test_what_is_no_run_directory(tmp_path: Path) -> None:
+def test_invalid_run_directory_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(report, ["summary", "--run", str(tmp_path)])
     assert isinstance(result.exception, InputError)
 
@@ -256,7 +256,7 @@ def test_counts_of_a_task() -> None:
 # --- hostile names -----------------------------------------------------------------------------------------------
 
 
-def test_a_hostile_task_name_stays_one_cell(tmp_path: Path) -> None:
+def test_hostile_task_name_stays_in_its_cell(tmp_path: Path) -> None:
     """H20, H21: a hostile task name neither breaks tables nor starts a formula in a spreadsheet."""
     name = "=HYPERLINK(1)|<img src=x>\n\x1b[31m# head\r,x](javascript:1)"
     directory = write_run(tmp_path / "run", {name: True}).directory
@@ -271,7 +271,7 @@ def test_a_hostile_task_name_stays_one_cell(tmp_path: Path) -> None:
     assert [row["task"] for row in rows] == ["'" + name.replace("\x1b", "")]
 
 
-def test_a_hostile_reason_stays_text(tmp_path: Path) -> None:
+def test_hostile_reason_is_escaped(tmp_path: Path) -> None:
     """H20: a run directory from elsewhere may have any text as a failure reason."""
     directory = write_run(tmp_path / "run", {"a": False}).directory
     attempts = directory / "attempts.jsonl"
@@ -280,7 +280,7 @@ def test_a_hostile_reason_stays_text(tmp_path: Path) -> None:
     assert "<img" not in summary(directory).replace("\\<", "")
 
 
-def test_a_name_that_looks_like_a_number_is_left_alone(tmp_path: Path) -> None:
+def test_name_that_looks_like_a_number_is_unchanged(tmp_path: Path) -> None:
     assert "| [1e5][1] " in summary(write_run(tmp_path / "run", {"1e5": True}).directory)
 
 
@@ -293,7 +293,7 @@ class TestSummaryReporter(ReporterConformance):
         return SummaryReporter(NoOptions())
 
 
-def test_the_reporter_links_to_evidence_beside_it(mixed: Path) -> None:
+def test_reporter_links_to_the_evidence_of_the_run(mixed: Path) -> None:
     run = read(mixed).view
     paths = SummaryReporter(NoOptions()).report(run, mixed)
     assert [path.name for path in paths] == ["summary.md", "summary.csv", "summary.json"]
@@ -302,7 +302,7 @@ def test_the_reporter_links_to_evidence_beside_it(mixed: Path) -> None:
     assert text.endswith("[4]: tasks/d\n[5]: tasks/e\n")
 
 
-def test_a_run_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_writes_the_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real run writes this summary beside the built-in one."""
     tasks = Path(__file__).parents[3] / "tasks"
     arguments = ["run", "--suite", "custom-dev", "--tasks", str(tasks), "--agent", "idle", "--sandbox", "local"]

@@ -36,7 +36,7 @@ def test_markdown_text_is_one_line_of_text(text: str) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=())), st.text(st.characters(exclude_categories=())))
-def test_a_link_ends_where_it_should(text: str, path: str) -> None:
+def test_text_cannot_end_a_link(text: str, path: str) -> None:
     links = Links()
     shown = links.to(text, path)
     assert shown.endswith("][1]")
@@ -46,7 +46,7 @@ def test_a_link_ends_where_it_should(text: str, path: str) -> None:
     assert not set(" ()<>\n\"'|") & set(place)
 
 
-def test_small_things() -> None:
+def test_small_formatters() -> None:
     assert (p_value(0.5), p_value(9e-5)) == ("0.5000", "< 0.0001")
     assert (points(0.123), points(-0.05)) == ("+12.3 pp", "-5.0 pp")
     assert counted({"A": 1, "B": 3}.items()) == "A, B x3"

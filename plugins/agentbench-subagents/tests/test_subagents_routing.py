@@ -171,7 +171,7 @@ def test_the_router_reads_that_a_role_failed(attempt: Any, searcher: Any, reason
     assert f"The searcher ended without a result: {reason}" in outcome_of(double, 1)
 
 
-def test_a_share_of_tokens_that_is_used_up_ends_the_role_and_not_the_attempt(attempt: Any) -> None:
+def test_exhausted_token_share_ends_only_the_role(attempt: Any) -> None:
     """The next role has a share of its own."""
     router = iter([decide("search"), decide("search"), decide("stop", "no luck")])
     answers = by_role(
@@ -361,7 +361,7 @@ def test_earlier_findings_are_kept(attempt: Any) -> None:
     assert f"Findings so far:\n\n{found}" in message
 
 
-def test_the_last_step_of_all_is_for_the_patch(attempt: Any, fix: str) -> None:
+def test_last_step_is_reserved_for_the_patch(attempt: Any, fix: str) -> None:
     """It is applied, and no step is left to run the command: the change stays, and is scored."""
     answers = by_role(router=lambda request: decide("patch"), patcher=lambda request: report(unified_diff=fix))
     with attempt(answers, max_steps=2) as double:
@@ -380,7 +380,7 @@ def test_sub_agents_do_not_get_the_steps_to_apply_and_run(attempt: Any, fix: str
         assert [call.tool for call in double.trace.tool_calls] == ["run", *["read_file"] * 3, "apply_patch", "run"]
 
 
-def test_the_same_failure_again_and_again(attempt: Any) -> None:
+def test_repeated_identical_failures_end_the_attempt(attempt: Any) -> None:
     answers: list[Any] = []
     for number in range(9):
         diff = USELESS.format(number)

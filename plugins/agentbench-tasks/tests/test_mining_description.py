@@ -155,7 +155,7 @@ def test_generic_items_of_a_squashed_message_are_removed() -> None:
         *("Fix typo `total(parts)` `sum(parts)`", "Signed-off-by: Ann <ann@example.org>", "Address review comments"),
     ],
 )
-def test_a_text_that_asks_nothing_is_refused(subject: str) -> None:
+def test_text_without_a_request_is_refused(subject: str) -> None:
     code, reason = refused(commit(subject))
     assert code is Code.NO_DESCRIPTION
     assert reason.endswith(".")
@@ -168,7 +168,7 @@ def test_a_text_that_asks_nothing_is_refused(subject: str) -> None:
         *("parse_date() raises for leap years", "feat(cli): support --quiet flag", "Fix `total()` rounding"),
     ],
 )
-def test_a_short_text_that_asks_something_is_accepted(subject: str) -> None:
+def test_short_text_with_a_request_is_accepted(subject: str) -> None:
     assert described(commit(subject)).text == subject
 
 

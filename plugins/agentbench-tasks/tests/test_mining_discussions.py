@@ -111,7 +111,7 @@ def test_every_problem_is_listed(tmp_path: Path) -> None:
     ]
 
 
-def test_many_problems_fit_on_a_screen(tmp_path: Path) -> None:
+def test_long_list_of_problems_is_truncated(tmp_path: Path) -> None:
     found = problems(exported(tmp_path, [None] * 100))
     assert len(found) == 31
     assert found[-1] == "FILE: and 70 more"

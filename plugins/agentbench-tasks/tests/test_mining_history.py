@@ -188,7 +188,7 @@ def test_odd_names_and_messages(history: Any) -> None:
     assert (empty.subject, empty.files) == ("empty", ())
 
 
-def test_many_files_are_not_all_listed(history: Any) -> None:
+def test_number_of_files_of_a_commit_is_bounded(history: Any) -> None:
     """M03: a commit has at most `MOST_FILES` of them, and the next one is read correctly."""
     history.commit("Start", {"a.py": "1\n"})
     history.commit("5,000 files", {f"d{number % 7}/{number}.py": "1\n" for number in range(5000)})
@@ -197,7 +197,7 @@ def test_many_files_are_not_all_listed(history: Any) -> None:
     assert (len(later.files), len(many.files)) == (1, MOST_FILES)
 
 
-def test_a_history_that_would_fill_the_memory(history: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_history_that_is_too_large_is_refused(history: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """M03: it is an error that tells what to do; a part of it can be read."""
     for number in range(4):
         history.commit(f"{number}\n\n{'x' * 50_000}", {"a.py": f"{number}\n"})

@@ -235,7 +235,7 @@ filterwarnings = ["error", "ignore:x:trio.TrioDeprecationWarning", "ignore::unkn
     assert {"pytest<8", "pytest-cov<5"} < installed({"pyproject.toml": PROJECT + config + listed})
 
 
-def test_nothing_that_a_shell_would_interpret_is_in_a_command_unquoted() -> None:
+def test_shell_metacharacters_are_quoted() -> None:
     """M04: names and versions are parsed, so text from the repository cannot end its quotes."""
     groups = (
         '[dependency-groups]\ntest = ["x; python_version > \'3\' # $(id)", "y\'; id", \'z; sys_platform != "a`id`"\']\n'
@@ -444,7 +444,7 @@ def test_the_packages_of_an_environment_become_setup_commands() -> None:
         *("x==1$(id)", "x[a]==1", "x==1 # y", "$(id)==1", "x==1.*"),
     ],
 )
-def test_anything_else_is_rejected(line: str) -> None:
+def test_unpinned_requirements_are_rejected(line: str) -> None:
     """M04: other than `name==version`, both when it is read and when it is written."""
     with pytest.raises(RejectedError) as caught:
         pins(f"y==1\n{line}\n", "p")

@@ -85,7 +85,7 @@ def test_rows_of_a_table_are_inputs_of_one_call() -> None:
         ("assert price(basket, 1) == 2", "basket is a fixture"),
     ],
 )
-def test_what_is_not_varied_has_a_reason(body: str, reason: str) -> None:
+def test_skipped_calls_have_a_reason(body: str, reason: str) -> None:
     text = f"{TOP}\ndef test_it(basket):\n{textwrap.indent(body, '    ')}\n"
     calls, skipped = find_calls(text, "t.py", {"test_it"})
     assert not calls

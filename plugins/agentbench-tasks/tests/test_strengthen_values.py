@@ -80,7 +80,7 @@ observer.observe([
 
 
 @given(PLAIN)
-def test_plain_data_survives_its_journey(value: Any) -> None:
+def test_plain_data_round_trips(value: Any) -> None:
     form = json.loads(json.dumps(observer._Converter().convert(value)))
     assert canonical(decode(form)) == canonical(value)
     assert survives(value)

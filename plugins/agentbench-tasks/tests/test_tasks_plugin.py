@@ -25,14 +25,14 @@ def test_the_commands() -> None:
     ]
 
 
-def test_a_new_task_is_fair(run_agentbench: RunAgentbench, tmp_path: Path) -> None:
+def test_new_task_is_valid(run_agentbench: RunAgentbench, tmp_path: Path) -> None:
     made = run_agentbench("tasks", "new", "first", "--suite", "mine", cwd=tmp_path)
     assert made.code == 0, made.err
     done = run_agentbench("validate-tasks", "--suite", "mine", "--times", "1", "--json", cwd=tmp_path)
     assert (done.code, [finding["verdict"] for finding in json.loads(done.out)]) == (0, ["valid"]), done.err
 
 
-def test_a_task_that_is_not_fair(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
+def test_invalid_task_is_reported_with_remedies(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
     task = make_task(validation={"failing_command": "true"})
     flags = ("--suite", task.parent.name, "--tasks", str(task.parent.parent), "--times", "1", "--json")
     done = run_agentbench("validate-tasks", *flags)
@@ -43,13 +43,13 @@ def test_a_task_that_is_not_fair(make_task: MakeTask, run_agentbench: RunAgentbe
 
 
 @pytest.mark.parametrize("command", [("validate-tasks",), ("tasks", "new", "first", "--suite", "mine")])
-def test_without_the_distribution_it_is_named(run_agentbench: RunAgentbench, command: tuple[str, ...]) -> None:
+def test_missing_distribution_is_named(run_agentbench: RunAgentbench, command: tuple[str, ...]) -> None:
     done = run_agentbench("--no-plugin", "tasks", *command)
     assert done.code == 2
     assert "is part of agentbench-tasks; install it" in done.err
 
 
-def test_without_an_auditor_a_note_says_what_is_not_known(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
+def test_note_if_no_auditor_checked_the_task(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
     task = make_task()
     flags = ("--suite", task.parent.name, "--tasks", str(task.parent.parent), "--times", "1", "--set", "auditors=[]")
     done = run_agentbench("validate-tasks", *flags)

@@ -188,7 +188,7 @@ DOUBLES: Mapping[str, type[Pages]] = {
     "test_the_run_stays_as_it_is": Overwriting,
     "test_it_reports_the_same_again": Growing,
     "test_missing_is_not_failed": Blaming,
-    "test_what_was_tried_again_counts_once": Raw,
+    "test_superseded_attempts_do_not_count": Raw,
     "test_texts_are_utf8": Latin,
     "test_json_and_xml_are_valid": ByHand,
     "test_nothing_reaches_a_terminal": ControlledByNames,

@@ -430,7 +430,7 @@ DOUBLES: Mapping[str, type[Careful]] = {
     "test_it_scores_copies": CopiesByItself,
     "test_output_is_kept_once": SavesNothing,
     "test_nothing_keeps_running": LeavesItOpen,
-    "test_the_network_is_the_tasks": Online,
+    "test_network_access_is_set_by_the_task": Online,
     "test_hostile_results": Decodes,
 }
 
@@ -445,7 +445,7 @@ MORE: Sequence[tuple[str, type[Careful]]] = (
     ("test_output_is_kept_once", SavesNoTimeouts),
     ("test_nothing_keeps_running", ClosesOnSuccessOnly),
     ("test_nothing_keeps_running", Lingers),
-    ("test_the_network_is_the_tasks", Offline),
+    ("test_network_access_is_set_by_the_task", Offline),
     ("test_hostile_results", OpensWhatIsThere),
     ("test_hostile_results", BelievesFiles),
     ("test_hostile_results", BelievesFilesAndEnds),

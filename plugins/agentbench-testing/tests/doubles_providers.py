@@ -236,7 +236,7 @@ DOUBLES: Mapping[str, type[SandboxDouble | EnvironmentDouble | ProviderDouble]] 
     "test_starts_have_workspaces_of_their_own": StartsInPlace,
     "test_starts_do_not_end_each_other": ClosesAll,
     "test_preflight": FailsPreflight,
-    "test_sweep_leaves_what_lives": SweepsEverything,
+    "test_sweep_keeps_what_is_in_use": SweepsEverything,
     "test_close_ends_sandboxes": LeavesSandboxesOpen,
     "test_closing_a_provider_twice": ClosesOnce,
     "test_nothing_new_after_closing": ReopensItself,

@@ -33,6 +33,6 @@ def test_each_check_fails_on_its_double(check: str, double: type | None, workben
         getattr(BROKEN["on"](double)(), check)(workbench=workbench)
 
 
-def test_every_check_says_what_is_asked_for() -> None:
+def test_every_check_has_a_docstring() -> None:
     """Plugin authors read these docstrings."""
     assert [check for check in CHECKS if not getattr(AdversaryConformance, check).__doc__] == []

@@ -65,11 +65,11 @@ def test_each_check_fails_on_its_double(
         tried()
 
 
-def test_every_check_says_what_is_asked_for() -> None:
+def test_every_check_has_a_docstring() -> None:
     """Plugin authors read these docstrings."""
     assert [check for check in CHECKS if not getattr(AuditorConformance, check).__doc__] == []
 
 
-def test_who_forgets_the_hook_hears_its_name() -> None:
+def test_missing_hook_is_named() -> None:
     with pytest.raises(NotImplementedError, match="AuditorConformance must define how its auditor is created"):
         AuditorConformance.make_auditor()

@@ -73,7 +73,7 @@ def everything(line: socket.socket) -> list[bytes]:
     return pieces
 
 
-def test_it_loads_little_but_the_standard_library() -> None:
+def test_server_imports_only_the_standard_library() -> None:
     """Benchmarks measure a client next to it, so the server must not import the client's libraries."""
     code = "import sys; old = set(sys.modules); import agentbench_testing.chat_server; print(*(set(sys.modules) - old))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
@@ -99,7 +99,7 @@ def test_requests_are_kept_in_order_over_one_connection() -> None:
         other.close()
 
 
-def test_a_request_in_chunks_and_one_that_is_no_json() -> None:
+def test_chunked_and_invalid_requests() -> None:
     with LoopbackServer(always(answer("hi"))) as server:
         line = connect(server)
         parts = iter([b'{"messages"', b": []}"])
@@ -115,7 +115,7 @@ def test_a_request_in_chunks_and_one_that_is_no_json() -> None:
         line.close()
 
 
-def test_many_at_once() -> None:
+def test_concurrent_requests() -> None:
     together = threading.Barrier(60)
 
     def meet(_request: Mapping[str, Any], _seen: Seen) -> Reply:
@@ -138,7 +138,7 @@ def test_many_at_once() -> None:
         assert (statuses, server.most_at_once, len(server.requests)) == ([200] * 60, 60, 60)
 
 
-def test_a_mistake_of_a_responder_is_not_hidden() -> None:
+def test_exception_of_a_responder_is_raised() -> None:
     def broken(_request: Mapping[str, Any], _seen: Seen) -> Reply:
         raise KeyError("oops")
 
@@ -192,7 +192,7 @@ def test_tokens_without_a_cost_are_billed_at_the_listed_price() -> None:
         assert server.billed_usd == pytest.approx(3)
 
 
-def test_an_answer_that_never_arrives_is_billed_all_the_same() -> None:
+def test_undelivered_answer_is_billed() -> None:
     with LoopbackServer(always(answer("hi", usage={"cost": 0.5}, close=True))) as server:
         line = raw(server)
         assert everything(line) == []
@@ -200,7 +200,7 @@ def test_an_answer_that_never_arrives_is_billed_all_the_same() -> None:
         assert server.billed_usd == 0.5
 
 
-def test_usage_as_it_is_told() -> None:
+def test_absent_and_null_usage() -> None:
     with LoopbackServer(in_turn(answer("a", usage=ABSENT), answer("b", usage=None))) as server:
         line = connect(server)
         assert "usage" not in ask(line)[1]
@@ -251,7 +251,7 @@ def test_an_error_in_a_choice_and_headers() -> None:
 
 
 @pytest.mark.parametrize("name", UNUSUAL)
-def test_unusual_answers_are_whole_http(name: str) -> None:
+def test_unusual_answers_are_valid_http(name: str) -> None:
     with LoopbackServer(always(UNUSUAL[name])) as server:
         line = connect(server)
         for _ in range(2):  # and they leave the connection usable
@@ -286,7 +286,7 @@ def test_a_server_that_has_only_completions() -> None:
             assert (status, said["error"]["message"]) == (404, "File Not Found")
 
 
-def test_a_server_that_wants_a_key() -> None:
+def test_server_that_requires_a_key() -> None:
     with LoopbackServer(always(answer("hi")), require_key="sk-planted") as server:
         assert get(server, "/models")[0] == 401
         assert get(server, "/models", key="sk-other")[0] == 401
@@ -339,7 +339,7 @@ def test_reset() -> None:
         line.close()
 
 
-def test_hang_until_the_client_goes() -> None:
+def test_hang_until_the_client_disconnects() -> None:
     with LoopbackServer(always(Reply(hang=True))) as server:
         line = raw(server)
         line.settimeout(0.1)
@@ -412,7 +412,7 @@ def test_padding_and_chunks() -> None:
         line.close()
 
 
-def test_a_connection_that_is_closed_afterwards_unannounced() -> None:
+def test_connection_closed_without_announcement() -> None:
     with LoopbackServer(always(answer("hi", last=True))) as server:
         line = raw(server)
         said = b"".join(everything(line))

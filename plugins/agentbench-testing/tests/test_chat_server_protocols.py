@@ -177,7 +177,7 @@ def test_reasoning() -> None:
         (answer(""), "stop", "completed", "end_turn"),
     ],
 )
-def test_how_it_ends(reply: Reply, chat_finish: str, status: str, stop_reason: str, stream: bool) -> None:
+def test_finish_reasons(reply: Reply, chat_finish: str, status: str, stop_reason: str, stream: bool) -> None:
     with asking(reply) as (_, for_openai, for_anthropic):
         if not stream:
             assert chat(for_openai).choices[0].finish_reason == chat_finish

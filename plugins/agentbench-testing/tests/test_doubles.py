@@ -89,7 +89,7 @@ def test_each_check_fails_on_its_double(check: str, ready: Callable[[str, type],
         *("test_once_results", "test_captures_become_facts", "test_preflight", "test_nothing_new_after_closing"),
     ],
 )
-def test_a_double_that_is_not_broken(check: str, ready: Callable[[str, type], Callable[[], None]]) -> None:
+def test_correct_double_passes(check: str, ready: Callable[[str, type], Callable[[], None]]) -> None:
     """It passes, so a double fails a check only because of what is broken in it."""
     ready(check, SandboxDouble)()
 
@@ -99,19 +99,19 @@ def test_every_double_has_a_check() -> None:
     assert sorted(DOUBLES) == CHECKS
 
 
-def test_there_are_as_many_checks_as_were_written() -> None:
+def test_no_check_replaces_another_of_the_same_name() -> None:
     """A second check of the same name would silently replace the first."""
     written = [name for kind in IsolatedSandboxConformance.__mro__ for name in vars(kind) if name.startswith("test_")]
     assert sorted(written) == CHECKS
     assert sum(hasattr(SandboxConformance, name) for name in CHECKS) >= 40
 
 
-def test_every_check_says_what_is_asked_for() -> None:
+def test_every_check_has_a_docstring() -> None:
     """Plugin authors read these docstrings."""
     assert [check for check in CHECKS if not getattr(IsolatedSandboxConformance, check).__doc__] == []
 
 
-def test_a_class_without_a_provider_says_so() -> None:
+def test_missing_hook_is_named() -> None:
     """The error names the required hook."""
     with pytest.raises(NotImplementedError, match="SandboxConformance must define how its provider is created"):
         SandboxConformance.make_provider()

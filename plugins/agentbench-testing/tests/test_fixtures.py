@@ -32,7 +32,7 @@ def passed(place: Path) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize("python", [False, True])
-def test_tasks_are_fair(python: bool, make_task: MakeTask, run_agentbench: RunAgentbench, tmp_path: Path) -> None:
+def test_made_tasks_are_valid(python: bool, make_task: MakeTask, run_agentbench: RunAgentbench, tmp_path: Path) -> None:
     """Both kinds of task have the bug before the reference solution, and not after it."""
     make_task(python=python)
     checked = run_agentbench("validate-tasks", "--suite", "mini", "--sandbox", "local")
@@ -42,7 +42,7 @@ def test_tasks_are_fair(python: bool, make_task: MakeTask, run_agentbench: RunAg
     assert passed(tmp_path) == {"one": True}
 
 
-def test_a_task_may_be_another(make_task: MakeTask) -> None:
+def test_parts_of_a_task_can_be_replaced(make_task: MakeTask) -> None:
     """Files, hidden tests, patch and sections can be replaced; everything else keeps its default."""
     directory = make_task(
         "two",
@@ -67,7 +67,7 @@ def test_a_task_may_be_another(make_task: MakeTask) -> None:
     assert found == {"task.yaml", "solution.patch", "repo/src/a.txt", "checks/test.sh"}
 
 
-def test_a_suite_by_the_command(
+def test_run_of_a_suite(
     make_suite: MakeSuite, run_agentbench: RunAgentbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It runs in the directory of the tasks, with all plugins enabled; the no-op agent passes no task."""
@@ -94,7 +94,7 @@ def test_it(make_task: MakeTask, make_suite, run_agentbench: RunAgentbench, tmp_
 """
 
 
-def test_as_an_author_has_them(tmp_path: Path) -> None:
+def test_fixtures_in_a_plugin_project(tmp_path: Path) -> None:
     """One line in a conftest.py provides them, also if warnings are errors."""
     (tmp_path / "conftest.py").write_text(OWN_CONFTEST)
     (tmp_path / "test_own.py").write_text(OWN_TEST)
@@ -106,7 +106,7 @@ def test_as_an_author_has_them(tmp_path: Path) -> None:
 # --- time ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_deadline_by_a_fake_clock() -> None:
+def test_deadline_with_a_fake_clock() -> None:
     """Time passes only by ``advance``, also for nested deadlines."""
     clock = FakeClock()
     deadline = clock.deadline(60.0)
@@ -134,7 +134,7 @@ def test_a_fake_clock_never_runs_backwards(steps: list[float]) -> None:
     assert clock() == before
 
 
-def test_an_attempt_by_a_fake_clock() -> None:
+def test_attempt_with_a_fake_clock() -> None:
     """An agent sees the fake time, and its calls end at the fake deadline."""
     clock = FakeClock()
 
@@ -165,7 +165,7 @@ def test_a_command_ends_when_the_clock_is_put_past_its_deadline() -> None:
 # --- reporters ----------------------------------------------------------------------------------------------------
 
 
-def test_what_a_reporter_was_given(tmp_path: Path) -> None:
+def test_recording_reporter_keeps_records(tmp_path: Path) -> None:
     """Also after records were deleted from the run directory."""
     reporter = RecordingReporter()
     with pytest.raises(AssertionError, match="no report was requested"):

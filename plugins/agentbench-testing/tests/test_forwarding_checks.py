@@ -30,7 +30,7 @@ def test_each_check_fails_on_its_double(check: str, double: type | None) -> None
 
 
 @pytest.mark.parametrize("double", sorted({double for _, double in PAIRS}, key=lambda it: it.__name__))
-def test_each_double_fails_only_what_it_is_for(double: type) -> None:
+def test_each_double_fails_only_its_own_checks(double: type) -> None:
     """All other checks pass, except those that rest on the same thing."""
     failed = []
     for check in CHECKS:
@@ -47,6 +47,6 @@ def test_every_double_has_a_check() -> None:
     assert sorted(DOUBLES) == CHECKS
 
 
-def test_every_check_says_what_is_asked_for() -> None:
+def test_every_check_has_a_docstring() -> None:
     """Plugin authors read these docstrings."""
     assert [check for check in CHECKS if not getattr(ForwardingLLMConformance, check).__doc__] == []

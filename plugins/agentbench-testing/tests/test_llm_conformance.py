@@ -48,19 +48,19 @@ def test_every_double_has_a_check() -> None:
     assert sorted(DOUBLES) == CHECKS
 
 
-def test_there_are_as_many_checks_as_were_written() -> None:
+def test_no_check_replaces_another_of_the_same_name() -> None:
     """A second check of the same name would silently replace the first."""
     written = [name for kind in RemoteLLMConformance.__mro__ for name in vars(kind) if name.startswith("test_")]
     assert sorted(written) == CHECKS
     assert sum(hasattr(LLMConformance, name) for name in CHECKS) >= 20
 
 
-def test_every_check_says_what_is_asked_for() -> None:
+def test_every_check_has_a_docstring() -> None:
     """Plugin authors read these docstrings."""
     assert [check for check in CHECKS if not getattr(RemoteLLMConformance, check).__doc__] == []
 
 
-def test_classes_without_hooks_say_so() -> None:
+def test_missing_hooks_are_named() -> None:
     """The error names the required hook, and no check is skipped."""
     with pytest.raises(
         NotImplementedError, match="LLMConformance must define how its provider returns scripted responses"

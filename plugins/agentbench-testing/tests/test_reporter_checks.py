@@ -56,11 +56,11 @@ def test_every_double_has_a_check() -> None:
     assert sorted(DOUBLES) == CHECKS
 
 
-def test_every_check_says_what_is_asked_for() -> None:
+def test_every_check_has_a_docstring() -> None:
     """Plugin authors read these docstrings."""
     assert [check for check in CHECKS if not getattr(ReporterConformance, check).__doc__] == []
 
 
-def test_who_forgets_the_hook_hears_its_name() -> None:
+def test_missing_hook_is_named() -> None:
     with pytest.raises(NotImplementedError, match="ReporterConformance must define how its reporter is created"):
         ReporterConformance.make_reporter()

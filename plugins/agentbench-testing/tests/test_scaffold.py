@@ -17,7 +17,7 @@ from agentbench_core import InputError
 from agentbench_testing.authoring.scaffold import plugin_names, write_plugin
 
 
-def test_a_module_that_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_module_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The module belongs to a distribution of another name."""
     (tmp_path / "agentbench_mine.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -25,7 +25,7 @@ def test_a_module_that_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         write_plugin(tmp_path, "mine", "tool")
 
 
-def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the disk is full at the third file, neither the plugin's nor another directory remains."""
     written = []
     really = Path.write_text
@@ -56,7 +56,7 @@ def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("a--b", "a--b", "agentbench-a-b", "agentbench_a_b"),
     ],
 )
-def test_names(said: str, component: str, distribution: str, module: str) -> None:
+def test_derived_names(said: str, component: str, distribution: str, module: str) -> None:
     """The distribution and module names follow from the component's name."""
     names = plugin_names(said)
     assert (names.component, names.distribution, names.module) == (component, distribution, module)

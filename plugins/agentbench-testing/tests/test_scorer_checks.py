@@ -46,17 +46,17 @@ def test_every_double_has_a_check() -> None:
     assert sorted(DOUBLES) == CHECKS
 
 
-def test_there_are_as_many_checks_as_were_written() -> None:
+def test_no_check_replaces_another_of_the_same_name() -> None:
     """A second check of the same name would silently replace the first."""
     written = [name for kind in ScorerConformance.__mro__ for name in vars(kind) if name.startswith("test_")]
     assert sorted(written) == CHECKS
 
 
-def test_every_check_says_what_is_asked_for() -> None:
+def test_every_check_has_a_docstring() -> None:
     """Plugin authors read these docstrings."""
     assert [check for check in CHECKS if not getattr(ScorerConformance, check).__doc__] == []
 
 
-def test_who_forgets_the_hook_hears_its_name() -> None:
+def test_missing_hook_is_named() -> None:
     with pytest.raises(NotImplementedError, match="ScorerConformance must define how its scorer is created"):
         ScorerConformance.make_scorer()

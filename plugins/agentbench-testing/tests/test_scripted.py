@@ -73,7 +73,7 @@ def test_every_kind_of_answer() -> None:
     assert script.requests == [ASKED] * 6
 
 
-def test_a_script_that_is_over() -> None:
+def test_exhausted_script_is_an_error() -> None:
     """A script that ends raises an error; functions and endless iterators never end."""
     with pytest.raises(LLMError, match="no response for request 1"):
         Script([]).answer(ASKED)
@@ -81,7 +81,7 @@ def test_a_script_that_is_over() -> None:
         assert {endless.answer(ASKED).message.content for _ in range(20)} == {"does not end"}
 
 
-def test_what_a_script_raises() -> None:
+def test_exceptions_in_a_script() -> None:
     """Exceptions are raised unchanged, and the script goes on; other objects are a ``TypeError``."""
     error = LLMError("out of order")
     script = Script([error, "words", 3])  # type: ignore[list-item]
@@ -93,7 +93,7 @@ def test_what_a_script_raises() -> None:
         script.answer(ASKED)
 
 
-def test_a_scripted_failure_is_told() -> None:
+def test_scripted_failure_is_reported() -> None:
     """The failed exchange is reported before ``LLMError`` is raised, as the contract requires."""
     call = CallDouble()
     llm = ScriptedLLM([LLMError("out of order", stops_run=True)])
@@ -106,7 +106,7 @@ def test_a_scripted_failure_is_told() -> None:
         llm.complete(ASKED, CallDouble())
 
 
-def test_what_a_call_is_told() -> None:
+def test_call_records_reports() -> None:
     """Reports are recorded in order, and reported waits extend the deadline."""
     deadline = Deadline(10.0)
     heard: list[str] = []
@@ -132,7 +132,7 @@ def test_exchanges_that_must_not_be_sent() -> None:
     assert call.exchanges == 1
 
 
-def test_a_scripted_model_pays_and_overflows() -> None:
+def test_scripted_model_has_a_budget_and_a_window() -> None:
     """Tokens count, a request beyond the window consumes no response, and deadline and budget end calls."""
     with make_context(["one", "two"], facts=ModelFacts(context_tokens=100), max_tokens=1000) as double:
         model = double.context.llm
@@ -190,7 +190,7 @@ def test_a_context_is_a_real_attempt() -> None:
         assert [call.tool for call in double.trace.tool_calls] == ["apply_patch", "read_file", "read_file", "read_file"]
 
 
-def test_files_and_tools_of_ones_own() -> None:
+def test_custom_files_and_tools() -> None:
     """Files may be bytes, and every context starts with the given files."""
     for _ in range(2):
         with make_context(
@@ -243,7 +243,7 @@ def test_ending_an_attempt(reason: AttemptStop) -> None:
         assert double.trace.late == [READ]
 
 
-def test_a_context_for_threads() -> None:
+def test_context_records_calls_of_several_threads() -> None:
     """Calls from several threads are all recorded."""
     with make_context(lambda _: "yes", max_steps=None) as double:
         threads = [threading.Thread(target=_ask, args=(double.context,)) for _ in range(8)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from agentbench_testing import RunAgentbench
 
 
-def test_it_is_well(run_agentbench: RunAgentbench) -> None:
+def test_plugin_passes_its_own_check(run_agentbench: RunAgentbench) -> None:
     """Its own check passes: every command imports it, so the import must load nothing heavy."""
     done = run_agentbench("plugins", "check", "testing")
     assert (done.code, done.err) == (0, "")
@@ -17,7 +17,7 @@ def test_it_is_well(run_agentbench: RunAgentbench) -> None:
     assert "requires agentbench-core==" in done.out
 
 
-def test_a_new_plugin_is_looked_at(run_agentbench: RunAgentbench, tmp_path: Path) -> None:
+def test_new_plugin_passes_the_check(run_agentbench: RunAgentbench, tmp_path: Path) -> None:
     """Created here, and found by an entry point like an installed plugin."""
     made = run_agentbench("plugins", "new", "my-fixer", "--kind", "agent")
     assert (made.code, made.err) == (0, "")

@@ -44,18 +44,18 @@ def test_every_double_has_a_check() -> None:
     assert sorted(DOUBLES) == CHECKS
 
 
-def test_there_are_as_many_checks_as_were_written() -> None:
+def test_no_check_replaces_another_of_the_same_name() -> None:
     """A second check of the same name would silently replace the first."""
     written = [name for kind in ToolConformance.__mro__ for name in vars(kind) if name.startswith("test_")]
     assert sorted(written) == CHECKS
 
 
-def test_every_check_says_what_is_asked_for() -> None:
+def test_every_check_has_a_docstring() -> None:
     """Plugin authors read these docstrings."""
     assert [check for check in CHECKS if not getattr(ToolConformance, check).__doc__] == []
 
 
-def test_classes_without_hooks_say_so() -> None:
+def test_missing_hooks_are_named() -> None:
     """The error names the required hook."""
     with pytest.raises(NotImplementedError, match="ToolConformance must define how its tool is created"):
         ToolConformance.make_tool()
@@ -90,7 +90,7 @@ SCHEMA = {
         ([], False),
     ],
 )
-def test_what_fits_a_schema(value: Any, good: bool) -> None:
+def test_values_that_fit_a_schema(value: Any, good: bool) -> None:
     """As in JSON Schema; booleans are not numbers."""
     assert fits(value, SCHEMA) == good
 

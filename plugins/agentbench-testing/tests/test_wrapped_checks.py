@@ -35,7 +35,7 @@ def test_each_check_fails_on_its_double(check: str, workbench: Workbench, capfd:
         method(**{name: known[name] for name in inspect.signature(method).parameters})
 
 
-def test_a_class_without_an_agent_says_so() -> None:
+def test_missing_hook_is_named() -> None:
     """The error names the required hook."""
     with pytest.raises(NotImplementedError, match="WrappedAgentConformance must define how an agent"):
         WrappedAgentConformance.make_agent()

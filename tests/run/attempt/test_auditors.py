@@ -45,7 +45,7 @@ def test_an_installed_auditor_labels_every_attempt(make_task: Any, agentbench: A
     assert settings["auditors"] == {"value": ["integrity", "watchful"], "origin": "installed"}
 
 
-def test_a_run_like_another_has_its_auditors(make_task: Any, agentbench: Any, plugin: Any, records: Any) -> None:
+def test_run_like_another_uses_its_auditors(make_task: Any, agentbench: Any, plugin: Any, records: Any) -> None:
     """An auditor installed since then is not used."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted")
@@ -58,7 +58,7 @@ def test_a_run_like_another_has_its_auditors(make_task: Any, agentbench: Any, pl
     assert [each["config"]["auditors"]["value"] for each in manifests] == [["integrity"]] * 2
 
 
-def test_a_run_may_choose_them(make_task: Any, agentbench: Any, plugin: Any, records: Any) -> None:
+def test_run_can_select_auditors(make_task: Any, agentbench: Any, plugin: Any, records: Any) -> None:
     plugin("watch", AUDITOR)
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted", "--set", "auditors=[]")

@@ -220,7 +220,7 @@ def ending(record: dict[str, Any]) -> tuple[str, bool, bool, str | None]:
         ("idle", ("completed", True, False, "AGENT_GAVE_UP")),
     ],
 )
-def test_what_the_agent_does_is_the_agents(run: Run, agent: str, expected: tuple[str, bool, bool, str | None]) -> None:
+def test_faults_of_the_agent_are_scored(run: Run, agent: str, expected: tuple[str, bool, bool, str | None]) -> None:
     """The attempt is always scored, and a fix counts however the agent ended."""
     assert ending(run(agent)) == expected
     (directory,) = Path("artifacts/runs").iterdir()
@@ -239,7 +239,7 @@ def test_what_the_agent_does_is_the_agents(run: Run, agent: str, expected: tuple
         ("gives_up", "too hard; the agent made no scorable changes"),
     ],
 )
-def test_why_it_ended_is_said_wherever_a_person_looks(run: Run, agentbench: Any, agent: str, words: str) -> None:
+def test_reason_for_the_end_is_shown_in_all_outputs(run: Run, agentbench: Any, agent: str, words: str) -> None:
     """The summary, ``runs show`` and the last event have the reason; a traceback is saved."""
     run(agent)
     (directory,) = Path("artifacts/runs").iterdir()
@@ -253,14 +253,14 @@ def test_why_it_ended_is_said_wherever_a_person_looks(run: Run, agentbench: Any,
 
 
 @pytest.mark.parametrize("agent", ["sleeps", "swallows", "loops"])
-def test_time_over_is_a_timeout(run: Run, agent: str) -> None:
+def test_exceeded_time_is_a_timeout(run: Run, agent: str) -> None:
     """In a tool, swallowed by the agent, or in a Python loop that cannot be stopped."""
     started = time.monotonic()
     assert ending(run(agent, "--set", "limits.timeout_sec=1")) == ("timed_out", True, False, "TIMEOUT")
     assert time.monotonic() - started < 50  # and not the time that it sleeps
 
 
-def test_an_agent_that_has_ended_has_ended(run: Run) -> None:
+def test_thread_left_by_an_agent_cannot_make_calls(run: Run) -> None:
     """A thread that it left behind can make no more calls, so only earlier changes count."""
     record = run("leaves_thread", "--max-steps", "1000")
     assert ending(record) == ("completed", True, False, "TESTS_FAILED")
@@ -270,7 +270,7 @@ def test_an_agent_that_has_ended_has_ended(run: Run) -> None:
     assert types[-2:] == ["task_finished", "run_finished"]
 
 
-def test_garbage_of_tools_and_agents_costs_no_record(run: Run) -> None:
+def test_invalid_output_of_tools_and_agents_keeps_the_record(run: Run) -> None:
     """An invalid tool result is an error for the agent; odd arguments and files are saved as far as possible."""
     record = run("bad_tools", "--set", "tools=[run, list_files, gives_nothing, gives_bytes]")
     assert ending(record) == ("completed", True, True, None)
@@ -304,7 +304,7 @@ def test_tests_that_hang_are_a_timeout(run: Run) -> None:
     assert ending(record) == ("completed", True, False, "TIMEOUT")
 
 
-def test_a_failed_set_up_is_not_scored(run: Run) -> None:
+def test_failed_setup_is_not_scored(run: Run) -> None:
     """Its output is saved."""
     record = run("scripted", setup={"commands": ["echo trouble >&2; exit 3"], "capture": []})
     assert ending(record) == ("setup_failed", False, False, "SETUP_FAILED")
@@ -312,7 +312,7 @@ def test_a_failed_set_up_is_not_scored(run: Run) -> None:
     assert "trouble" in log.read_text()
 
 
-def test_every_attempt_has_its_set_up_and_its_baseline(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
+def test_every_attempt_has_its_setup_and_baseline(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
     """In every run, they are events of each attempt, marked as cached if they ran for another one."""
     make_task(setup={"commands": ["echo ready; echo careful >&2"], "capture": []})
     Path("idle.yaml").write_text("agent: idle\n")
@@ -335,7 +335,7 @@ def test_every_attempt_has_its_set_up_and_its_baseline(make_task: Any, agentbenc
     assert sorted(told) == [False] * 4 + [True] * 12
 
 
-def test_a_set_up_that_failed_has_its_facts(run: Run) -> None:
+def test_failed_setup_keeps_its_facts(run: Run) -> None:
     """The sandbox's facts about the environment are saved nevertheless."""
     run("scripted", setup={"commands": ["exit 3"], "capture": []})
     (facts,) = Path("artifacts").glob("runs/*/tasks/one/meta/environment.json")
@@ -351,7 +351,7 @@ def test_a_repository_that_has_changed_is_not_scored(run: Run, make_task: Any) -
     assert "0" * 40 in error["message"]
 
 
-def test_a_failing_command_that_is_not_there_is_not_scored(run: Run) -> None:
+def test_missing_failing_command_is_not_scored(run: Run) -> None:
     """It fails for another reason than the task's bug."""
     record = run("scripted", validation={"failing_command": "surely-not-there"})
     assert ending(record) == ("setup_failed", False, False, "SETUP_FAILED")
@@ -433,7 +433,7 @@ def test_a_baseline_that_fails_for_another_reason(
     assert ("agent_turn_started" in events.read_text() or record["usage"]["steps"] > 0) == (expected is None)
 
 
-def test_a_program_that_the_agent_breaks_is_its_own_failure(run: Run) -> None:
+def test_program_broken_by_the_agent_is_scored(run: Run) -> None:
     """Exit code 127 in the passing command is not blamed on the environment."""
     record = run(
         "wrong",
@@ -535,14 +535,14 @@ def test_a_scorer_that_fails_leaves_the_attempt_unscored(run: Run, plugin: Any, 
     assert '"run_finished"' in events.read_text().splitlines()[-1]
 
 
-def test_an_attacked_verdict_is_a_fail(run: Run, plugin: Any) -> None:
+def test_tampered_score_is_a_fail(run: Run, plugin: Any) -> None:
     """A tampered score fails the attempt."""
     plugin("scorers", SCORER)
     record = run("scripted", "--set", "scorer=attacked")
     assert ending(record) == ("completed", True, False, "TAMPERED")
 
 
-def test_a_pool_that_an_agent_leaves_behind_does_not_keep_the_command(
+def test_thread_pool_left_by_an_agent_does_not_block_the_exit(
     make_task: Any, plugin: Any, agentbench_process: Any
 ) -> None:
     """Python would wait for its threads forever when it exits."""
@@ -654,7 +654,7 @@ OBEDIENT = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_marks_what_runs(make_task: Any, plugin: Any, records: Any, number: signal.Signals) -> None:
+def test_interrupt_marks_running_attempts(make_task: Any, plugin: Any, records: Any, number: signal.Signals) -> None:
     """Exit code 130; a running attempt is recorded as interrupted and unscored, and others have no record."""
     site = plugin("agents", AGENTS)
     for name in "abc":
@@ -684,9 +684,7 @@ def test_an_interrupt_marks_what_runs(make_task: Any, plugin: Any, records: Any,
 
 
 @pytest.mark.parametrize("slow", ["scorer=slow", "reporters=[slow, console]"])
-def test_the_first_interrupt_ends_what_takes_long_after_the_agent(
-    make_task: Any, plugin: Any, records: Any, slow: str
-) -> None:
+def test_first_interrupt_ends_slow_scoring_and_reports(make_task: Any, plugin: Any, records: Any, slow: str) -> None:
     """During scoring, the attempt is interrupted; during a report, only that report is missing."""
     make_task()
     command = [str(Path(sys.executable).parent / "agentbench"), "run", "--suite", "mini", "--agent", "scripted"]
@@ -717,7 +715,7 @@ def test_the_first_interrupt_ends_what_takes_long_after_the_agent(
         assert "note: reporter 'slow' was interrupted: its report is missing, but the results are complete" in err
 
 
-def test_what_takes_long_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+def test_long_running_work_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
     """Without a terminal, a line now and then shows what is running and for how long."""
     plain = PlainProgress(2, (), patience=0)
     plain.print_running()

@@ -96,7 +96,7 @@ def test_hidden_tests_overlay_the_public_ones(overlaid: Overlaid, agentbench: An
 
 
 @pytest.mark.parametrize("public", [{}, {"checks/old.txt": "as it was\n"}], ids=["new", "public"])
-def test_nothing_of_an_agent_lies_beside_hidden_tests(
+def test_agent_files_next_to_hidden_tests_are_removed(
     overlaid: Overlaid, agentbench: Any, records: Any, plugin: Any, public: Mapping[str, str]
 ) -> None:
     """Whether the repository has that directory or not; the repository's own files are kept."""
@@ -116,7 +116,7 @@ def read(directory: Path) -> Task:
     return read_task(directory / "task.yaml")
 
 
-def test_what_stands_in_the_way(overlaid: Overlaid, tmp_path: Path) -> None:
+def test_paths_that_block_hidden_files_are_replaced(overlaid: Overlaid, tmp_path: Path) -> None:
     """A file instead of a directory, a directory or link instead of a file, and bytecode of replaced files."""
     hidden = {"a/b/c.txt": "1", "file.txt": "2", "link.txt": "3", "test_x.py": "4"}
     task = read(overlaid(hidden=hidden))
@@ -220,7 +220,7 @@ def test_hidden_files_inside_another_directory(overlaid: Overlaid) -> None:
     assert not is_protected("checks/x.py")
 
 
-def test_what_blocks_hidden_files_at_the_root(single: Overlaid, tmp_path: Path) -> None:
+def test_paths_that_block_single_hidden_files_are_removed(single: Overlaid, tmp_path: Path) -> None:
     """Links, files and directories at their paths or parent directories, and bytecode, are removed."""
     work, outside = tmp_path / "work", tmp_path / "outside"
     write_files(outside, {"test_sum.py": "outside", "unit/test_new.py": "outside"})
@@ -247,7 +247,7 @@ def test_what_blocks_hidden_files_at_the_root(single: Overlaid, tmp_path: Path) 
     assert (outside / "test_sum.py").read_text() == "outside"
 
 
-def test_bytecode_at_the_root_is_stale_too(overlaid: Overlaid, tmp_path: Path) -> None:
+def test_stale_bytecode_at_the_root_is_removed(overlaid: Overlaid, tmp_path: Path) -> None:
     """A hidden file that is not in any directory."""
     task = read(overlaid("checks", hidden={"test_x.py": "new"}, files_at="."))
     work = tmp_path / "work"

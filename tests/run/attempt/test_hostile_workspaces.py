@@ -152,7 +152,7 @@ def test_hard_links_to_protected_files(attack: Attack) -> None:
     assert "hard link (2 names): b.py" in done.labels["odd_files"]
 
 
-def test_everything_odd_at_once(attack: Attack) -> None:
+def test_many_unusual_files_at_once(attack: Attack) -> None:
     """G10, H06, H09, H12: FIFO, setuid, 50 GB sparse file, names of raw bytes: all are reported, and nothing blocks."""
     done = attack(
         FIX,
@@ -200,7 +200,7 @@ def test_three_thousand_directories(attack: Attack) -> None:
         ("echo x > checks", (True, True, None), "checks"),
     ],
 )
-def test_spoiling_the_verdict(
+def test_damaged_workspaces_are_scored(
     attack: Attack, monkeypatch: pytest.MonkeyPatch, command: str, verdict: tuple[bool, bool, str | None], label: str
 ) -> None:
     """H14, H12, H01: whatever an agent does to its workspace, the attempt is scored, so failures always count."""
@@ -381,7 +381,9 @@ NOISY = f"""
 """
 
 
-def test_bytes_on_their_way_to_a_reader(make_task: Any, agentbench: Any, plugin: Any, records: Any) -> None:
+def test_control_characters_do_not_reach_the_terminal(
+    make_task: Any, agentbench: Any, plugin: Any, records: Any
+) -> None:
     """H19: no control, C1 or bidi character of an agent reaches the terminal; the evidence keeps them all."""
     plugin("noisy", NOISY)
     make_task(validation={"failing_command": r"printf 'test\033]52;c;eA==\007\302\233'; grep -q fixed app.txt"})
@@ -402,7 +404,7 @@ def test_bytes_on_their_way_to_a_reader(make_task: Any, agentbench: Any, plugin:
     assert log == b"test\x1b]52;c;eA==\x07\xc2\x9b"
 
 
-def test_bytes_on_their_way_to_a_live_display(make_task: Any, plugin: Any) -> None:
+def test_control_characters_do_not_reach_the_progress_display(make_task: Any, plugin: Any) -> None:
     """H19: the same with a progress bar, which writes control sequences itself."""
     site = plugin("noisy", NOISY)
     make_task()

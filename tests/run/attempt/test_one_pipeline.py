@@ -29,7 +29,7 @@ class Watcher(validation.Watcher):
         self.checks.append(check)
 
 
-def test_a_look_at_a_task_is_two_attempts(make_task: Any, tmp_path: Path) -> None:
+def test_check_of_a_task_is_two_attempts(make_task: Any, tmp_path: Path) -> None:
     """One with an idle agent, whose empty change is scored, and one with the reference solution."""
     make_task(python=True)
     resolved = resolve([], App(frozenset()).registry.name_of)

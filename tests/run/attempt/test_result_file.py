@@ -16,7 +16,7 @@ from agentbench_testing.checks.scorer.watched import WatchedEnvironment
 REPORT = b"<testsuites/>"
 
 
-def test_a_report(tmp_path: Path) -> None:
+def test_result_file_is_read_up_to_a_limit(tmp_path: Path) -> None:
     """A regular file is read up to a limit."""
     (tmp_path / "junit.xml").write_bytes(REPORT)
     assert read_result(tmp_path / "junit.xml", at_most=100) == REPORT
@@ -24,7 +24,7 @@ def test_a_report(tmp_path: Path) -> None:
     assert read_result(tmp_path / "absent.xml", at_most=100) is None
 
 
-def test_something_else_in_its_place(tmp_path: Path) -> None:
+def test_results_that_are_not_regular_files_are_ignored(tmp_path: Path) -> None:
     """H01, H06: links, pipes and directories are ignored: a pipe would block, and a link leads elsewhere."""
     (tmp_path / "elsewhere.xml").write_bytes(REPORT)
     (tmp_path / "link.xml").symlink_to(tmp_path / "elsewhere.xml")
@@ -72,7 +72,7 @@ def test_a_command_with_result_files(workbench: Workbench, tmp_path: Path) -> No
     assert result.stdout.data == b"fixed\n" + Path(__file__).read_bytes()
 
 
-def test_a_directory_of_results_of_ones_own(workbench: Workbench, tmp_path: Path) -> None:
+def test_results_directory_provided_by_the_scorer(workbench: Workbench, tmp_path: Path) -> None:
     """The command can read what the scorer put there."""
     made = context(workbench, tmp_path)
     results = made.scratch("mine")
@@ -88,7 +88,7 @@ def test_without_result_files_there_is_no_directory(workbench: Workbench, tmp_pa
     assert (result.ok, result.files, list(tmp_path.iterdir())) == (True, {}, [])
 
 
-def test_names_of_result_files_lead_nowhere_else(workbench: Workbench, tmp_path: Path) -> None:
+def test_result_names_with_directories_are_refused(workbench: Workbench, tmp_path: Path) -> None:
     """A directory in the path could be a link."""
     made = context(workbench, tmp_path)
     with pytest.raises(ValueError, match="names of result files must not contain directories: good, sub/file"):
@@ -96,13 +96,13 @@ def test_names_of_result_files_lead_nowhere_else(workbench: Workbench, tmp_path:
 
 
 @pytest.mark.parametrize("network", [False, True])
-def test_the_task_decides_on_the_network(workbench: Workbench, tmp_path: Path, network: bool) -> None:
+def test_network_access_is_set_by_the_task(workbench: Workbench, tmp_path: Path, network: bool) -> None:
     made = context(workbench, tmp_path, network=network)
     made.run(Command("true", network=not network), made.fork())
     assert isinstance(made.environment, WatchedEnvironment)
     assert made.environment.networks == [network]
 
 
-def test_the_deadline_is_that_of_the_judgement(workbench: Workbench, tmp_path: Path) -> None:
+def test_scoring_deadline_applies_to_commands(workbench: Workbench, tmp_path: Path) -> None:
     made = context(workbench, tmp_path, deadline=1.0)
     assert made.run(Command("sleep 60"), made.fork()).timed_out

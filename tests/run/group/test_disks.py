@@ -77,7 +77,7 @@ def script(plugin: Any) -> Callable[[str], Output]:
 
 @pytest.mark.mounts
 @pytest.mark.parametrize(("agent", "repeats"), [("noisy", 6), ("talks", 6)])
-def test_a_full_disk_stops_the_run_and_it_goes_on_later(
+def test_full_disk_stops_the_run_and_it_can_be_resumed(
     make_task: Any, script: Callable[[str], Output], agent: str, repeats: int
 ) -> None:
     """F04, F05: evidence or events fill it. Records are kept, agents are not blamed, and no line is damaged."""
@@ -124,7 +124,7 @@ def test_a_disk_that_is_full_from_the_start(make_task: Any, script: Callable[[st
     assert "Nothing was recorded. Choose another directory: --out DIR" in output.err
 
 
-def test_a_limit_of_the_harness_is_nobody_elses(make_task: Any, script: Callable[[str], Output]) -> None:
+def test_file_size_limit_of_the_harness_stops_the_run(make_task: Any, script: Callable[[str], Output]) -> None:
     """F04: a file size limit (``ulimit -f``) stops the run; the agent is not blamed."""
     make_task()
     output = script("ulimit -f 60; $RUN --agent noisy; echo ended=$?")
@@ -182,7 +182,7 @@ def test_a_disk_that_is_nearly_full_is_waited_for(make_task: Any, script: Callab
     assert record.duration_sec > 3  # longer than its time limit
 
 
-def test_patience_has_an_end(make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_disk_space_is_bounded(make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """F29: after some time, the run stops with the reason and can be resumed."""
     monkeypatch.setattr(space, "PATIENCE_SEC", 0.2)
     make_task()
@@ -225,7 +225,7 @@ REMOVES = """
         pytest.param("next(pathlib.Path('artifacts/runs').glob('*/events.jsonl')).unlink()", id="its events removed"),
     ],
 )
-def test_a_run_directory_that_is_taken_away(make_task: Any, plugin: Any, agentbench: Any, body: str) -> None:
+def test_removed_run_directory_stops_the_run(make_task: Any, plugin: Any, agentbench: Any, body: str) -> None:
     """No further attempt starts, and the command fails."""
     plugin("removes", REMOVES.format(body=body))
     make_task()

@@ -190,7 +190,7 @@ def test_a_second_ctrl_c_kills(make_task: Any, site: str) -> None:
     assert open_run(run).status() == "unfinished"
 
 
-def test_a_worker_that_takes_the_process_with_it(make_task: Any, site: str, agentbench_process: Any) -> None:
+def test_worker_that_exits_the_process(make_task: Any, site: str, agentbench_process: Any) -> None:
     """F22: ``os._exit`` in a plugin is like any other crash: results are kept and the rest is resumed."""
     make_task("a")
     make_task("b")
@@ -272,7 +272,7 @@ def test_floods_in_every_phase(make_task: Any, site: str, agentbench: Any) -> No
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_closed_terminal_and_a_polite_end(make_task: Any, site: str, number: signal.Signals) -> None:
+def test_sighup_and_sigterm_interrupt_the_run(make_task: Any, site: str, number: signal.Signals) -> None:
     """F16: SIGHUP and SIGTERM act like Ctrl-C."""
     make_task("a")
     command = [sys.executable, "-c", OBEDIENT, AGENTBENCH, "run", "--suite", "mini", "--agent", "sleeps"]

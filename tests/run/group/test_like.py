@@ -86,7 +86,7 @@ def test_the_same_plan(make_task: Any, agentbench: Any, plugin: Any) -> None:
     assert f"the same plan as {run.resolve()}" in agentbench("runs", "show", str(newest())).out
 
 
-def test_everything_that_differs_is_said(make_task: Any, agentbench: Any, plugin: Any) -> None:
+def test_all_differences_are_reported(make_task: Any, agentbench: Any, plugin: Any) -> None:
     """Harness, plugins, settings, tasks and platform: before the run, which is not prevented, and in its run.json."""
     site = plugin("writes", WRITES)
     make_task("a")
@@ -123,7 +123,7 @@ def test_everything_that_differs_is_said(make_task: Any, agentbench: Any, plugin
     assert done.err.index("with these differences:") < done.err.index("[1/2]")
 
 
-def test_environments_are_compared_once_they_are_made(
+def test_environments_are_compared_after_preparation(
     make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their digests and the sandbox's facts, which run.json lacks, even after a resume."""
@@ -167,7 +167,7 @@ def test_a_run_whose_evidence_is_gone(make_task: Any, agentbench: Any) -> None:
     assert "environments: not compared: " in done.err
 
 
-def test_what_cannot_be_made_again(make_task: Any, agentbench: Any, plugin: Any, tmp_path: Path) -> None:
+def test_runs_that_cannot_be_repeated(make_task: Any, agentbench: Any, plugin: Any, tmp_path: Path) -> None:
     """Missing plugins and tasks and renamed tasks are errors with a remedy, and nothing is recorded."""
     plugin("writes", WRITES)
     make_task("a")
@@ -193,7 +193,7 @@ def test_what_cannot_be_made_again(make_task: Any, agentbench: Any, plugin: Any,
     assert agentbench("run", "--like", run, "--tasks", "moved").code == 0
 
 
-def test_a_group_is_made_again_as_one(make_task: Any, agentbench: Any) -> None:
+def test_group_is_repeated_as_a_group(make_task: Any, agentbench: Any) -> None:
     """Variants of one command become a group again; runs of different commands are refused."""
     make_task()
     agentbench("run", "--suite", "mini", "--variant", "scripted", "--variant", "idle")
@@ -267,7 +267,7 @@ def _evidence(plain: dict[str, Any]) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_file_that_somebody_made_up(make_task: Any, agentbench: Any, change: Any, said: str) -> None:
+def test_hostile_run_json_is_refused(make_task: Any, agentbench: Any, change: Any, said: str) -> None:
     """A hostile run.json gives one error without traceback, and nothing is recorded."""
     make_task(oracle={"patch": ""})
     agentbench(*IDLE, "--set", "reporters=[]")
@@ -280,7 +280,9 @@ def test_a_file_that_somebody_made_up(make_task: Any, agentbench: Any, change: A
     assert list(OUT.iterdir()) == [run]
 
 
-def test_names_and_places_of_a_stranger(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
+def test_names_and_paths_in_a_third_party_run_json_are_not_trusted(
+    make_task: Any, agentbench: Any, tmp_path: Path
+) -> None:
     """A third-party run.json does not determine the output directory, and control characters are escaped.
 
     A setting whose origin is falsely "default" is listed like any other.
@@ -305,7 +307,7 @@ def test_names_and_places_of_a_stranger(make_task: Any, agentbench: Any, tmp_pat
     assert "sandbox.pass_environment=['HOME']" in done.err
 
 
-def test_a_run_says_which_harness_and_presets_made_it(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
+def test_manifest_names_the_harness_and_presets(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
     """A checkout has a commit and whether it was modified; presets have a version, even if unused."""
     make_task()
     Path("configs").mkdir()

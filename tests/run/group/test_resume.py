@@ -122,7 +122,7 @@ def wait_for() -> Callable[[Path], None]:
     return wait
 
 
-def test_what_only_the_outside_ended_is_tried_again(make_task: Any, agentbench: Any, plugin: Any) -> None:
+def test_attempts_ended_by_infrastructure_are_repeated(make_task: Any, agentbench: Any, plugin: Any) -> None:
     """The model was down; the new record names the old one, whose files are moved away. Twice, if necessary."""
     plugin("moody", MOODY)
     make_task("a")
@@ -150,7 +150,7 @@ def test_what_only_the_outside_ended_is_tried_again(make_task: Any, agentbench: 
     assert manifest.run_id == last.run_id
 
 
-def test_what_has_its_result_is_not_made_twice(make_task: Any, agentbench: Any, plugin: Any) -> None:
+def test_finished_attempts_are_not_repeated(make_task: Any, agentbench: Any, plugin: Any) -> None:
     """Passed, failed and invalid attempts are final; a failed setup is repeated."""
     plugin("moody", MOODY)
     make_task("passes")
@@ -168,7 +168,7 @@ def test_what_has_its_result_is_not_made_twice(make_task: Any, agentbench: Any, 
     assert "[4/4] writes  setup" in done.err
 
 
-def test_a_finished_run_has_nothing_left(make_task: Any, agentbench: Any) -> None:
+def test_resuming_a_finished_run_repeats_nothing(make_task: Any, agentbench: Any) -> None:
     """A note says so, and the summary is shown again."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted", "--repeats", "2")
@@ -226,7 +226,7 @@ def test_after_a_crash(make_task: Any, agentbench: Any, plugin: Any, wait_for: A
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_after_an_interrupt_it_says_how_to_go_on(make_task: Any, agentbench: Any, plugin: Any, wait_for: Any) -> None:
+def test_interrupted_run_prints_the_resume_command(make_task: Any, agentbench: Any, plugin: Any, wait_for: Any) -> None:
     """F16: the first Ctrl-C records running attempts, and the printed command resumes the run."""
     site = plugin("moody", MOODY)
     make_task("a")
@@ -278,7 +278,7 @@ def test_other_settings_are_refused(make_task: Any, agentbench: Any, plugin: Any
     assert agentbench("run", "--resume", str(run), "--workers", "1").code == 0
 
 
-def test_another_environment_stops_the_run_unless_told(
+def test_changed_environment_stops_the_run_unless_allowed(
     make_task: Any, agentbench: Any, plugin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F31: remaining attempts must run in the same environment as earlier ones."""
@@ -297,7 +297,7 @@ def test_another_environment_stops_the_run_unless_told(
     assert "2 of 2 scored" in agentbench("run", "--resume", run, "--allow-changes", "--allow-unisolated").out
 
 
-def test_fewer_repeats_are_no_change_that_may_be_told(make_task: Any, agentbench: Any) -> None:
+def test_fewer_repeats_cannot_be_allowed(make_task: Any, agentbench: Any) -> None:
     """Recorded repeats cannot be removed, but more can be added."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted", "--repeats", "2")
@@ -308,7 +308,7 @@ def test_fewer_repeats_are_no_change_that_may_be_told(make_task: Any, agentbench
     assert "3 of 3 scored" in agentbench("run", "--resume", run, "--repeats", "3", "--allow-changes").out
 
 
-def test_options_of_any_shape_come_back_as_they_were(make_task: Any, agentbench: Any, plugin: Any) -> None:
+def test_options_of_any_shape_are_restored(make_task: Any, agentbench: Any, plugin: Any) -> None:
     """Dotted names, lists, mappings and nulls, in options with and without effect on the variant's digest."""
     plugin("shapes", SHAPES)
     make_task(setup={"commands": ["exit 3"], "capture": []})
@@ -344,7 +344,7 @@ def test_a_password_that_is_part_of_a_name(make_task: Any, agentbench: Any, monk
     assert places == ["tasks/postgres-index", "tasks/postgres-index@2"]
 
 
-def test_a_page_that_is_no_longer_true_goes(make_task: Any, agentbench: Any) -> None:
+def test_outdated_summary_is_removed(make_task: Any, agentbench: Any) -> None:
     """The summary of the earlier run is removed."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted")
@@ -354,7 +354,7 @@ def test_a_page_that_is_no_longer_true_goes(make_task: Any, agentbench: Any) -> 
     assert not (run / "report_summary.md").exists()
 
 
-def test_a_setting_with_a_secret_is_to_be_given_again(
+def test_setting_with_a_secret_must_be_given_again(
     make_task: Any, agentbench: Any, plugin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not in run.json and must be given again, which is not a change. Agents never get the placeholder."""
@@ -374,7 +374,7 @@ def test_a_setting_with_a_secret_is_to_be_given_again(
     assert agentbench("run", "--resume", str(run), *given).code == 0
 
 
-def test_a_task_that_has_changed_is_refused_unless_told(make_task: Any, agentbench: Any) -> None:
+def test_changed_task_is_refused_unless_allowed(make_task: Any, agentbench: Any) -> None:
     """F35: with ``--allow-changes`` the run continues, and run.json has the changes."""
     make_task("a")
     make_task("b", setup={"commands": ["exit 3"], "capture": []})
@@ -398,7 +398,7 @@ def test_a_task_that_has_changed_is_refused_unless_told(make_task: Any, agentben
     assert {record.task_id: record.task_digest for record in open_run(run).records()} == digests
 
 
-def test_a_task_that_is_gone_or_elsewhere(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
+def test_missing_or_moved_task(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
     """F35: it is an error, unless ``--tasks`` has the new location."""
     make_task("a")
     make_task("b")
@@ -453,14 +453,14 @@ def test_runs_of_one_command_are_resumed_together(make_task: Any, agentbench: An
 
 
 @pytest.mark.parametrize("flags", [["--suite", "x"], ["--variant", "idle"], ["--out", "x"], ["--task", "a"]])
-def test_flags_that_would_plan_another_run(make_task: Any, agentbench: Any, flags: list[str]) -> None:
+def test_flags_that_change_the_plan_are_refused(make_task: Any, agentbench: Any, flags: list[str]) -> None:
     """They are refused first."""
     refused = agentbench("run", "--resume", "anywhere", *flags)
     assert refused.code == 2
     assert f"remove {flags[0]}" in refused.err
 
 
-def test_what_is_no_run(agentbench: Any, tmp_path: Path) -> None:
+def test_invalid_run_directory_is_refused(agentbench: Any, tmp_path: Path) -> None:
     """The error says that run.json was not found."""
     refused = agentbench("run", "--resume", str(tmp_path))
     assert refused.code == 2

@@ -20,7 +20,7 @@ def only_run(tmp_path: Path) -> Path:
     return directory
 
 
-def test_the_controls(make_task: Any, agentbench: Any, records: Records) -> None:
+def test_reference_solution_passes_and_idle_agent_does_not(make_task: Any, agentbench: Any, records: Records) -> None:
     """The reference solution passes every task and the idle agent none; each variant has a run of the same group."""
     make_task("a")
     make_task("b", hidden={"must.txt": "x"}, validation={"passing_command": "grep -q fixed app.txt && ls checks"})
@@ -84,7 +84,7 @@ def test_a_record_has_every_field_of_the_specification(make_task: Any, agentbenc
     assert record["model"] is None
 
 
-def test_events_tell_the_story_in_order(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
+def test_events_are_complete_and_in_order(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
     """They are numbered without a gap, from manifest_written to run_finished, and can be read back."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted")
@@ -123,7 +123,7 @@ def test_one_task_by_its_file_and_some_by_glob(make_task: Any, agentbench: Any, 
     assert [r["task_id"] for r in records("idle")] == ["beta"]
 
 
-def test_what_may_not_be_changed_is_dropped_and_labelled(
+def test_forbidden_changes_are_dropped_and_labelled(
     make_task: Any, agentbench: Any, plugin: Any, records: Records
 ) -> None:
     """Protected files, hidden tests, links and files that are not editable."""
@@ -212,7 +212,7 @@ def test_skipped():
     assert results == {"good": (True, None), "missing": (False, "SETUP_FAILED"), "skipped": (False, "SETUP_FAILED")}
 
 
-def test_a_secret_of_the_host_reaches_no_file(
+def test_host_secrets_are_in_no_file(
     make_task: Any, agentbench: Any, plugin: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Neither through the sandbox's environment nor through the agent's output."""
@@ -283,7 +283,7 @@ BAD_REPORTER = """
 """
 
 
-def test_a_reporter_that_fails_loses_its_own_report_only(make_task: Any, agentbench: Any, plugin: Any) -> None:
+def test_failing_reporter_loses_only_its_own_report(make_task: Any, agentbench: Any, plugin: Any) -> None:
     """F22: the run completes, other reports are written, and the message names the failed one."""
     plugin("bad", BAD_REPORTER)
     make_task()
@@ -294,9 +294,7 @@ def test_a_reporter_that_fails_loses_its_own_report_only(make_task: Any, agentbe
     assert "1 of 1 scored attempts passed" in done.out
 
 
-def test_hidden_files_are_as_they_were_read_and_may_be_programs(
-    make_task: Any, agentbench: Any, plugin: Any, records: Any
-) -> None:
+def test_hidden_files_keep_their_content_and_mode(make_task: Any, agentbench: Any, plugin: Any, records: Any) -> None:
     """A script keeps its executable bit, and changes to the files during the run have no effect."""
     plugin("meddler", MEDDLER)
     directory = make_task(

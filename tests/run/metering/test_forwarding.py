@@ -217,7 +217,7 @@ def test_steps_and_tokens_are_limited(agentbench: Any) -> None:
     assert (line["outcome"], line["usage"]["llm_calls"]) == ("out_of_budget", 2)
 
 
-def test_what_does_not_fit_is_refused_before_the_run(agentbench: Any) -> None:
+def test_provider_that_cannot_forward_is_refused_before_the_run(agentbench: Any) -> None:
     """A provider that cannot forward is refused with the remedy."""
     done = agentbench(*RUN, "--llm", "deaf")
     assert done.code == 3
@@ -259,7 +259,7 @@ def test_images_reserve_the_whole_context_window(agentbench: Any) -> None:
     assert record(only_run("large"))["outcome"] == "completed"
 
 
-def test_waits_beside_another_call_are_not_given_back(agentbench: Any) -> None:
+def test_waits_during_other_calls_do_not_extend_the_deadline(agentbench: Any) -> None:
     """E15: A program that makes several calls at once does not wait idly, and must not gain time by it."""
     agentbench(*RUN, "--llm", "pipe", "--set", "llm.how=waits", "--set", "agent.parallel=true")
     assert record(only_run())["outcome"] == "completed"

@@ -40,7 +40,7 @@ def test_each_command_of_a_phase_counts() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counters of Linux")
-def test_the_machine_is_looked_at() -> None:
+def test_counters_of_the_host() -> None:
     """CPU use of the host is at least that of this test; missing counters are None."""
     before = HostCounters.read()
     began = time.process_time()
@@ -56,39 +56,39 @@ def test_the_machine_is_looked_at() -> None:
 
 
 CASES: dict[str, tuple[ResourceUsage, HostLoad, tuple[str, ...]]] = {
-    "it worked all the time, alone": (attrs.evolve(WORKS, cpu_sec=9.9), CALM, ()),
-    "it slept, alone": (ResourceUsage(cpu_sec=0.1, throttled_sec=0.0), CALM, ()),
-    "it slept, beside others who worked": (ResourceUsage(cpu_sec=0.1, throttled_sec=0.0), BUSY, ()),
-    "its own limit held it back": (
+    "busy on an idle host": (attrs.evolve(WORKS, cpu_sec=9.9), CALM, ()),
+    "idle on an idle host": (ResourceUsage(cpu_sec=0.1, throttled_sec=0.0), CALM, ()),
+    "idle on a busy host": (ResourceUsage(cpu_sec=0.1, throttled_sec=0.0), BUSY, ()),
+    "throttled by its own limit": (
         attrs.evolve(WORKS, throttled_sec=4.0),
         attrs.evolve(BUSY, cpu_used_sec=6.5, cpu_wait_sec=4.1),
         ("agent: its own cpu_limit throttled its commands for 4.0 of 10.0 s",),
     ),
-    "a little": (attrs.evolve(WORKS, throttled_sec=2.4), CALM, ()),
-    "its own processes waited for each other": (attrs.evolve(WORKS, cpu_sec=19.5), BUSY, ()),
-    "others took its processors": (
+    "slightly throttled": (attrs.evolve(WORKS, throttled_sec=2.4), CALM, ()),
+    "waited for its own processes": (attrs.evolve(WORKS, cpu_sec=19.5), BUSY, ()),
+    "CPUs used by other processes": (
         WORKS,
         BUSY,
         ("waited for a CPU for 9.0 s while other programs used 70% of all CPUs", "fewer --workers"),
     ),
-    "nobody knows what it used": (ResourceUsage(), BUSY, ()),
+    "unknown usage": (ResourceUsage(), BUSY, ()),
     "its own memory limit": (
         attrs.evolve(WORKS, memory_stall_sec=5.0, memory_reclaims=70),
         attrs.evolve(CALM, memory_wait_sec=5.1),
         ("(which reached mem_limit_mb: 70x) waited for memory for 5.0 of 10.0 s",),
     ),
-    "the machine had no memory left": (
+    "host out of memory": (
         attrs.evolve(WORKS, memory_stall_sec=1.0, memory_reclaims=0),
         attrs.evolve(CALM, memory_wait_sec=5.0),
         ("waited for memory for 4.0 s", "fewer --workers"),
     ),
     "a slow disk": (WORKS, attrs.evolve(CALM, io_wait_sec=3.0), ("waited for a disk for 3.0 s", "fewer --workers")),
-    "a system that counts nothing": (WORKS, HostLoad(processors=2), ()),
+    "no counters": (WORKS, HostLoad(processors=2), ()),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_cost_a_phase_its_time(case: str) -> None:
+def test_causes_of_slow_phases(case: str) -> None:
     """Its own limits and load of the host are distinguished, and harmless load is not reported."""
     own, host, words = CASES[case]
     label = pressure("agent", 10.0, PhaseResources(commands=own, host=host))
@@ -135,7 +135,7 @@ def evidence(record: Mapping[str, Any]) -> str:
     return "".join(label["evidence"] for label in record["labels"] if label["name"] == "under_pressure")
 
 
-def test_who_waits_for_whom(attempt: Any) -> None:
+def test_waiting_for_workers_and_baselines_is_recorded(attempt: Any) -> None:
     """One attempt runs the baseline, another waits for it, and a third waits for a free worker."""
     flags = ("--sandbox", "local", "--repeats", "3", "--workers", "2")
     attempt("echo fixed > app.txt", *flags, validation={"failing_command": "sleep 1.5; grep -q fixed app.txt"})
@@ -152,7 +152,7 @@ def test_who_waits_for_whom(attempt: Any) -> None:
     assert len(ran) == 1, "only the attempt that ran the baseline has its usage"
 
 
-def test_an_agent_that_sleeps_has_no_excuse(attempt: Any) -> None:
+def test_sleeping_agent_has_no_load_label(attempt: Any) -> None:
     """It ran out of time, which is not attributed to limits or load."""
     (record,) = attempt("sleep 60", "--sandbox", "local", environment={"timeout_sec": 2})
     assert record["result"]["failure_reason"] == "TIMEOUT"
@@ -162,7 +162,9 @@ def test_an_agent_that_sleeps_has_no_excuse(attempt: Any) -> None:
 
 @pytest.mark.long
 @pytest.mark.docker
-def test_tests_that_their_own_limit_holds_back(attempt: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_throttled_by_their_limit_have_a_label(
+    attempt: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The timeout is still a failure, and the label has its cause and extent."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     burn = "for i in 1 2 3 4; do (while :; do :; done) & done; sleep 61.7"

@@ -107,7 +107,7 @@ def test_twelve_tasks_are_replayed_with_eight_workers(twelve: None, agentbench: 
     assert open_run(again).spent_usd() == 0 < open_run(recorded).spent_usd()
 
 
-def test_one_word_of_the_prompt_stops_a_replay_with_the_difference(
+def test_changed_prompt_stops_a_replay_with_a_diff(
     twelve: None, agentbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each attempt shows the diff to the closest recorded request, and none is scored."""

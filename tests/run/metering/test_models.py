@@ -70,7 +70,7 @@ def test_every_exchange_is_in_the_ledger_before_it_is_sent(make_task: Any, run: 
     assert open_run(only_run()).spent_usd() == pytest.approx(0.03)
 
 
-def test_what_nobody_knows_counts_as_its_worst_case(make_task: Any, run: Run, records: Any) -> None:
+def test_unknown_cost_counts_as_the_worst_case(make_task: Any, run: Run, records: Any) -> None:
     """A request without an answer may have been billed."""
     make_task()
     run("asks", plan="unknown")
@@ -84,12 +84,12 @@ def test_what_nobody_knows_counts_as_its_worst_case(make_task: Any, run: Run, re
 @pytest.mark.parametrize(
     ("tokens", "price", "known", "spent"),
     [
-        pytest.param(100, 3.0, 0.00033, 0.00033, id="by its prices"),
-        pytest.param(0, 3.0, None, "reserved", id="no tokens either"),
-        pytest.param(100, -1.0, None, 0.0, id="nor a price"),
+        pytest.param(100, 3.0, 0.00033, 0.00033, id="tokens and price"),
+        pytest.param(0, 3.0, None, "reserved", id="no tokens"),
+        pytest.param(100, -1.0, None, 0.0, id="no price"),
     ],
 )
-def test_a_cost_that_the_provider_does_not_tell(
+def test_cost_that_the_provider_does_not_report(
     make_task: Any, run: Run, records: Any, tokens: int, price: float, known: float | None, spent: float | str
 ) -> None:
     """It is computed from tokens and prices, or else the worst case counts, but never zero."""
@@ -113,7 +113,7 @@ def test_a_limit_holds_without_costs_from_the_provider(make_task: Any, run: Run)
     assert open_run(only_run()).spent_usd() <= 0.013
 
 
-def test_preflight_is_asked_once_with_what_attempts_will_ask_for(make_task: Any, run: Run) -> None:
+def test_preflight_is_called_once_with_the_expected_calls(make_task: Any, run: Run) -> None:
     """run.json has its facts, its warning is printed, and the provider is closed at the end."""
     make_task("one")
     make_task("two")
@@ -125,7 +125,7 @@ def test_preflight_is_asked_once_with_what_attempts_will_ask_for(make_task: Any,
     assert Path("server.log").read_text().splitlines()[-1] == "closed"
 
 
-def test_a_run_costs_no_more_than_it_may(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
+def test_run_stays_within_its_cost_limit(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
     """It stops before a call that could exceed the limit, and can be resumed with a higher one."""
     for name in ("one", "two", "three"):
         make_task(name)
@@ -159,7 +159,7 @@ def test_attempts_at_once_do_not_overshoot_together(make_task: Any, run: Run) ->
     assert 6 * reserved > 0.005
 
 
-def test_a_killed_run_pays_for_what_it_had_sent(make_task: Any, run: Run, agentbench: Any) -> None:
+def test_killed_run_is_charged_for_sent_requests(make_task: Any, run: Run, agentbench: Any) -> None:
     """F21: if the harness dies between request and answer, the worst case counts after a resume."""
     make_task()
     flags = ("--agent", "asks", *FLAGS, "--set", "llm.cost=0.01", "--max-cost-usd", "0.03")
@@ -214,7 +214,7 @@ def test_a_limit_in_dollars_needs_a_price(make_task: Any, run: Run) -> None:
 @pytest.mark.parametrize(
     ("limit", "calls"), [("limits.max_cost_usd=0.02", 2), ("limits.max_tokens=5000", 27), ("limits.max_steps=2", 3)]
 )
-def test_an_attempt_uses_no_more_than_it_may(make_task: Any, run: Run, records: Any, limit: str, calls: int) -> None:
+def test_attempt_stays_within_its_limits(make_task: Any, run: Run, records: Any, limit: str, calls: int) -> None:
     """Cost, tokens and steps; exceeding them ends the agent, and its earlier changes are scored."""
     make_task()
     Path("times").write_text("40")
@@ -244,7 +244,7 @@ def test_a_key_that_is_refused_stops_the_run(make_task: Any, run: Run, records: 
     assert "3 of 3 scored attempts passed" in more.out
 
 
-def test_an_outage_costs_attempts_and_not_the_run(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
+def test_outage_affects_attempts_and_not_the_run(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
     """F19: affected attempts are unscored, the run continues, and resuming completes it."""
     for name in ("one", "three", "two"):
         make_task(name)
@@ -254,7 +254,7 @@ def test_an_outage_costs_attempts_and_not_the_run(make_task: Any, run: Run, reco
     assert len(events("llm_request")) == len(seen())
 
 
-def test_a_sub_agent_works_from_its_share(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
+def test_sub_agent_uses_its_share_of_the_budget(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
     """The parent handles its end, its usage counts for the parent, and events and output name it."""
     make_task()
     done = run("delegates")
@@ -285,14 +285,14 @@ def test_a_sub_agent_works_from_its_share(make_task: Any, run: Run, records: Any
     ]
 
 
-def test_an_agent_may_look_at_its_budget_itself(make_task: Any, run: Run, records: Any) -> None:
+def test_agent_may_check_its_budget(make_task: Any, run: Run, records: Any) -> None:
     """If it does not catch the exception, it ended by steps and not by an error."""
     make_task()
     run("looks", "--max-steps", "3")
     assert ends(records) == [("out_of_steps", "AGENT_GAVE_UP", True)]
 
 
-def test_a_call_that_could_not_be_read_is_answered_and_not_made(make_task: Any, run: Run, records: Any) -> None:
+def test_malformed_call_gets_a_result_and_is_not_executed(make_task: Any, run: Run, records: Any) -> None:
     """It costs a step, and the model can retry."""
     make_task()
     run("malformed")
@@ -300,7 +300,7 @@ def test_a_call_that_could_not_be_read_is_answered_and_not_made(make_task: Any, 
     assert (record["outcome"], record["usage"]["steps"]) == ("completed", 2)
 
 
-def test_a_replay_asks_nobody(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
+def test_replay_makes_no_requests(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
     """Calls, changes and verdicts are the same, marked as replayed and free; an additional call ends the attempt."""
     make_task("one")
     make_task("two")
@@ -325,7 +325,7 @@ def test_a_replay_asks_nobody(make_task: Any, run: Run, records: Any, agentbench
     assert "task one, repeat 1: this request was sent more often than it was recorded" in shown
 
 
-def test_a_replay_says_what_differs(make_task: Any, run: Run, agentbench: Any) -> None:
+def test_replay_shows_the_difference(make_task: Any, run: Run, agentbench: Any) -> None:
     """A changed word of a prompt is shown in a readable diff."""
     make_task()
     run("asks")
@@ -338,7 +338,7 @@ def test_a_replay_says_what_differs(make_task: Any, run: Run, agentbench: Any) -
     assert open_run(replayed).manifest.model is not None
 
 
-def test_what_cannot_be_replayed(make_task: Any, run: Run, agentbench: Any) -> None:
+def test_runs_that_cannot_be_replayed(make_task: Any, run: Run, agentbench: Any) -> None:
     """A run without a model, and a directory that does not exist."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted")

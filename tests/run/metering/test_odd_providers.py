@@ -148,7 +148,7 @@ def lines(kind: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "does", ["exits", "is interrupted", "has no time", "has no budget", "waits for ever", "waits backwards"]
 )
-def test_what_a_provider_raises_is_infrastructure(make_task: Any, run: Run, records: Any, does: str) -> None:
+def test_exceptions_of_a_provider_are_infrastructure_errors(make_task: Any, run: Run, records: Any, does: str) -> None:
     """The attempt is unscored, others continue, and deadlines of the run hold."""
     make_task("one")
     make_task("two")
@@ -181,7 +181,7 @@ def test_an_answer_of_unknown_cost_counts_as_the_worst(make_task: Any, run: Run,
     assert "spent at most: 0.0" in done.out
 
 
-def test_an_answer_of_less_than_nothing_cannot_be_asked_for(make_task: Any, run: Run, records: Any) -> None:
+def test_negative_answer_limit_is_refused(make_task: Any, run: Run, records: Any) -> None:
     """Its reservation would be negative, so that limits would never be reached."""
     make_task()
     run("fine", "--max-cost-usd", "0.02", agent="wants")
@@ -189,7 +189,7 @@ def test_an_answer_of_less_than_nothing_cannot_be_asked_for(make_task: Any, run:
     assert lines("llm_request") == []
 
 
-def test_another_model_cannot_be_asked(make_task: Any, run: Run, records: Any) -> None:
+def test_agent_cannot_use_another_model(make_task: Any, run: Run, records: Any) -> None:
     """It has another price, and the record would name the wrong model."""
     make_task()
     run("fine", agent="other")
@@ -197,7 +197,7 @@ def test_another_model_cannot_be_asked(make_task: Any, run: Run, records: Any) -
     assert lines("llm_request") == []
 
 
-def test_after_the_provider_failed_nothing_more_is_asked(make_task: Any, run: Run, records: Any) -> None:
+def test_no_calls_after_a_provider_failure(make_task: Any, run: Run, records: Any) -> None:
     """The attempt is unscored anyway, so more calls would only cost money."""
     make_task()
     run("exits", agent="insists")
@@ -205,7 +205,7 @@ def test_after_the_provider_failed_nothing_more_is_asked(make_task: Any, run: Ru
     assert len(lines("llm_request")) == 1
 
 
-def test_a_provider_that_never_returns_costs_its_attempt_and_no_other(make_task: Any, run: Run, records: Any) -> None:
+def test_hanging_provider_affects_only_its_attempt(make_task: Any, run: Run, records: Any) -> None:
     """The worst case is charged, and the next attempts do not wait for it."""
     make_task("one")
     make_task("two")
@@ -217,7 +217,7 @@ def test_a_provider_that_never_returns_costs_its_attempt_and_no_other(make_task:
     assert open_run(only_run()).spent_usd() > 0
 
 
-def test_what_comes_late_changes_no_evidence(make_task: Any, run: Run, records: Any) -> None:
+def test_late_answer_changes_no_evidence(make_task: Any, run: Run, records: Any) -> None:
     """An answer after the record was written is in no file."""
     make_task("one")
     others = set(threading.enumerate())  # such as those of providers that never return
@@ -231,7 +231,7 @@ def test_what_comes_late_changes_no_evidence(make_task: Any, run: Run, records: 
     assert [r["outcome"] for r in records()] == ["llm_error"]
 
 
-def test_waiting_for_the_runs_money_is_nobodys_fault(make_task: Any, run: Run, records: Any) -> None:
+def test_waiting_for_the_run_budget_does_not_count(make_task: Any, run: Run, records: Any) -> None:
     """Time spent waiting for other attempts' reservations does not count."""
     for number in range(8):
         make_task(f"t{number}")
@@ -241,7 +241,7 @@ def test_waiting_for_the_runs_money_is_nobodys_fault(make_task: Any, run: Run, r
     assert max(r["duration_sec"] for r in records()) > 4
 
 
-def test_sub_agents_at_once_wait_for_one_another(make_task: Any, run: Run, records: Any) -> None:
+def test_concurrent_sub_agents_wait_for_budget(make_task: Any, run: Run, records: Any) -> None:
     """Their worst cases exceed the budget together, but not one after another."""
     make_task()
     run("fine", "--set", "limits.max_tokens=5000", agent="crowd")
@@ -249,7 +249,7 @@ def test_sub_agents_at_once_wait_for_one_another(make_task: Any, run: Run, recor
     assert len(lines("llm_response")) == 4
 
 
-def test_variants_have_windows_of_their_own(make_task: Any, run: Run, agentbench: Any) -> None:
+def test_each_variant_has_its_own_context_window(make_task: Any, run: Run, agentbench: Any) -> None:
     """A variant's model settings do not affect other variants."""
     make_task()
     run("fine")  # to install the plugin
@@ -264,7 +264,7 @@ def test_variants_have_windows_of_their_own(make_task: Any, run: Run, agentbench
     assert {name: model.context_tokens for name, model in runs.items() if model} == {"small": 1000, "large": 99_000}
 
 
-def test_a_provider_that_fails_before_and_after(make_task: Any, run: Run, records: Any) -> None:
+def test_provider_that_fails_in_preflight_or_close(make_task: Any, run: Run, records: Any) -> None:
     """In the preflight it is an unusable plugin; after the run, results are kept."""
     make_task()
     refused = run("says nothing of the model")
@@ -276,7 +276,7 @@ def test_a_provider_that_fails_before_and_after(make_task: Any, run: Run, record
     assert "1 of 1 scored attempts passed" in done.out
 
 
-def test_another_window_is_told_before_a_resume(make_task: Any, run: Run, agentbench: Any) -> None:
+def test_changed_context_window_is_refused_on_resume(make_task: Any, run: Run, agentbench: Any) -> None:
     """Results can depend on the window, so a change is refused."""
     make_task("one")
     make_task("two")
@@ -286,7 +286,7 @@ def test_another_window_is_told_before_a_resume(make_task: Any, run: Run, agentb
     assert "model context_tokens: 100000 -> 5000" in told.err
 
 
-def test_no_limit_in_dollars_is_no_limit_for_what_costs_nothing(make_task: Any, agentbench: Any, plugin: Any) -> None:
+def test_free_model_runs_with_a_cost_limit_of_0(make_task: Any, agentbench: Any, plugin: Any) -> None:
     """A free model can be used with a limit of 0."""
     plugin(
         "odd",

@@ -79,7 +79,7 @@ def pages(path: Path) -> tuple[Parts, dict[int, Parts]]:
 # --- the command and the reporter --------------------------------------------------------------------------------
 
 
-def test_the_command_writes_beside_the_run_and_says_where(make_evidence: Make) -> None:
+def test_command_writes_into_the_run_and_prints_the_path(make_evidence: Make) -> None:
     run = make_evidence()
     result = CliRunner().invoke(report, ["html", "--run", str(run.directory)], catch_exceptions=False)
     assert str(run.directory / "report.html") in result.output
@@ -87,7 +87,7 @@ def test_the_command_writes_beside_the_run_and_says_where(make_evidence: Make) -
     assert not list(run.directory.glob(".report*"))
 
 
-def test_the_command_writes_where_it_is_told(make_evidence: Make, tmp_path: Path) -> None:
+def test_command_writes_to_the_given_path(make_evidence: Make, tmp_path: Path) -> None:
     runs = [make_evidence("a"), make_evidence("b", {"only-b": True})]
     out = tmp_path / "both.html"
     command = ["html", "--run", str(runs[0].directory), "--run-b", str(runs[1].directory), "--out", str(out)]
@@ -100,7 +100,7 @@ def test_a_file_that_cannot_be_written(make_evidence: Make, tmp_path: Path) -> N
         write([make_evidence()], tmp_path / "absent" / "report.html")
 
 
-def test_what_is_no_file_is_written_and_not_replaced(make_evidence: Make, tmp_path: Path) -> None:
+def test_pipe_is_written_to_and_not_replaced(make_evidence: Make, tmp_path: Path) -> None:
     """A pipe or a device, such as ``--out /dev/null``, is written to and not replaced."""
     run = make_evidence("a", {"x": True})
     pipe = tmp_path / "pipe"
@@ -113,7 +113,7 @@ def test_what_is_no_file_is_written_and_not_replaced(make_evidence: Make, tmp_pa
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_a_link_stays_one(make_evidence: Make, tmp_path: Path) -> None:
+def test_link_as_output_is_kept(make_evidence: Make, tmp_path: Path) -> None:
     run, real, link = make_evidence("a", {"x": True}), tmp_path / "real.html", tmp_path / "link.html"
     link.symlink_to(real)
     write([run], link)
@@ -129,7 +129,7 @@ def test_names_that_cannot_be_written(make_evidence: Make, tmp_path: Path, name:
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_a_report_that_breaks_off_leaves_the_one_before(make_evidence: Make, report_on: Report, tmp_path: Path) -> None:
+def test_failed_report_keeps_the_previous_one(make_evidence: Make, report_on: Report, tmp_path: Path) -> None:
     run = make_evidence()
     before = report_on(run).read_bytes()
     with (run.directory / "attempts.jsonl").open("a") as file:
@@ -154,7 +154,7 @@ def test_the_reporter_writes_into_the_run_directory(make_evidence: Make) -> None
     assert (run.directory / "report.html").read_text().startswith("<!DOCTYPE html>")
 
 
-def test_what_every_command_loads_is_light() -> None:
+def test_command_module_imports_nothing_heavy() -> None:
     code = (
         "import sys, agentbench_report.plugin, agentbench_report.command;"
         "print([n for n in ('jinja2', 'matplotlib', 'numpy', 'scipy', 'agentbench_report.html') if n in sys.modules])"
@@ -185,7 +185,7 @@ def test_every_recorded_attempt_has_a_page_and_a_link(one: Path) -> None:
     assert "tables-shorten-overflow ○ not recorded" in page.text
 
 
-def test_missing_is_never_failed(make_evidence: Make, report_on: Report) -> None:
+def test_missing_attempts_are_not_shown_as_failed(make_evidence: Make, report_on: Report) -> None:
     page, held = pages(report_on(make_evidence("a", {"x": FailureReason.LLM_ERROR, "y": True})))
     assert "2 of 2" not in page.text
     assert "100.0%" in page.text
@@ -230,7 +230,7 @@ def test_the_page_of_an_attempt(one: Path) -> None:
         assert words in page
 
 
-def test_plots_without_data_are_left_out_and_said(tmp_path: Path, report_on: Report) -> None:
+def test_plots_without_data_are_omitted_with_a_note(tmp_path: Path, report_on: Report) -> None:
     def free(record: AttemptRecord) -> AttemptRecord:
         return attrs.evolve(record, usage=attrs.evolve(record.usage, cost_usd=0, prompt_tokens=0, completion_tokens=0))
 
@@ -242,7 +242,7 @@ def test_plots_without_data_are_left_out_and_said(tmp_path: Path, report_on: Rep
     assert "Time per phase: not shown, no attempt has timings." in page
 
 
-def test_a_run_that_has_only_begun(tmp_path: Path, report_on: Report) -> None:
+def test_run_without_records(tmp_path: Path, report_on: Report) -> None:
     page, held = pages(report_on(write_run(tmp_path / "a", {"x": None})))
     assert held == {}
     assert "no attempt was scored" in page.text
@@ -253,7 +253,7 @@ def test_a_run_without_tasks(tmp_path: Path, report_on: Report) -> None:
     assert "0 attempts" in pages(report_on(write_run(tmp_path / "a", {})))[0].text
 
 
-def test_evidence_that_is_not_there(tmp_path: Path, report_on: Report) -> None:
+def test_missing_evidence(tmp_path: Path, report_on: Report) -> None:
     """An attempt without files and events has a page."""
     run = write_run(tmp_path / "a", {"x": False})
     (run.directory / "events.jsonl").unlink()
@@ -262,7 +262,7 @@ def test_evidence_that_is_not_there(tmp_path: Path, report_on: Report) -> None:
     assert "Final patch No patch." in page
 
 
-def test_damaged_evidence_is_said_and_the_rest_is_shown(make_evidence: Make, report_on: Report) -> None:
+def test_damaged_evidence_is_reported_and_the_rest_is_shown(make_evidence: Make, report_on: Report) -> None:
     run = make_evidence("a", {"x": False, "y": True})
     path = run.directory / "tasks/x/agent/conversation.jsonl"
     path.write_text("{}\n" + path.read_text())
@@ -274,9 +274,7 @@ def test_damaged_evidence_is_said_and_the_rest_is_shown(make_evidence: Make, rep
 
 
 @pytest.mark.parametrize("name", ["tool_calls", "conversation"])
-def test_what_came_before_the_damage_and_the_other_evidence_are_shown(
-    make_evidence: Make, report_on: Report, name: str
-) -> None:
+def test_evidence_before_the_damage_is_shown(make_evidence: Make, report_on: Report, name: str) -> None:
     run = make_evidence("a", {"x": False})
     path = run.directory / f"tasks/x/agent/{name}.jsonl"
     first, *_ = path.read_text().splitlines(keepends=True)
@@ -289,7 +287,7 @@ def test_what_came_before_the_damage_and_the_other_evidence_are_shown(
     assert ("Done: all tests pass." in page) == (name == "tool_calls")
 
 
-def test_code_that_scrolls_can_be_reached_and_is_named(make_evidence: Make, report_on: Report) -> None:
+def test_scrollable_code_can_be_focused_and_has_a_name(make_evidence: Make, report_on: Report) -> None:
     _, held = pages(report_on(make_evidence("a", {"x": True})))
     blocks = [attributes for tag, attributes in held[1].tags if tag == "pre"]
     assert {(block["tabindex"], block["role"]) for block in blocks} == {("0", "region")}
@@ -298,7 +296,7 @@ def test_code_that_scrolls_can_be_reached_and_is_named(make_evidence: Make, repo
     assert {"Final patch", "After the change (must pass), stdout", "Reasoning", "user"} <= set(names)
 
 
-def test_repeats_have_rows_of_their_own(make_evidence: Make, report_on: Report) -> None:
+def test_each_repeat_has_its_own_row(make_evidence: Make, report_on: Report) -> None:
     page, held = pages(report_on(make_evidence("a", {"x": [True, False, None]})))
     assert "x 1 ✓ passed" in page.text
     assert "x 2 ✗ failed" in page.text
@@ -318,7 +316,7 @@ def test_tasks_are_paired_by_digest_not_by_name(tmp_path: Path, report_on: Repor
     assert "These runs are not comparable." in page
 
 
-def test_two_runs_that_compare_have_their_verdict_on_the_page(tmp_path: Path, report_on: Report) -> None:
+def test_comparable_runs_have_a_verdict_on_the_page(tmp_path: Path, report_on: Report) -> None:
     """The page has the headline of ``report paired``, also with repeats, but not for runs that it refuses."""
     single = {f"t{n}": True for n in range(20)}
     a = write_run(tmp_path / "a", single)
@@ -331,7 +329,7 @@ def test_two_runs_that_compare_have_their_verdict_on_the_page(tmp_path: Path, re
     assert "B is better by 100.0 pp" in pages(report_on(c, d))[0].text
 
 
-def test_repeats_are_no_pairs(tmp_path: Path, report_on: Report) -> None:
+def test_repeats_have_no_contingency_table(tmp_path: Path, report_on: Report) -> None:
     runs = [write_run(tmp_path / name, {"x": [True, False], "y": [True, True]}) for name in "ab"]
     page = pages(report_on(*runs))[0].text
     assert "No contingency table: repeated attempts at a task are not independent." in page
@@ -339,7 +337,7 @@ def test_repeats_are_no_pairs(tmp_path: Path, report_on: Report) -> None:
     assert f"x {in_a} {in_a.replace('run A', 'run B')} same" in page
 
 
-def test_the_same_run_twice_is_shown_and_named(tmp_path: Path, report_on: Report) -> None:
+def test_same_run_twice_is_shown_with_a_note(tmp_path: Path, report_on: Report) -> None:
     run = write_run(tmp_path / "a", {"x": True})
     page, held = pages(report_on(run, run))
     assert len(held) == 2
@@ -378,7 +376,7 @@ def test_hostile_text_adds_no_tag_and_no_attribute(
         assert parts.text.count("onerror=\"window.ran='img'\"") > 20, "hostile text should be shown as text"
 
 
-def test_nothing_unseen_gets_into_the_page(make_evidence: Make, report_on: Report, hostility: Hostility) -> None:
+def test_page_contains_no_control_characters(make_evidence: Make, report_on: Report, hostility: Hostility) -> None:
     bad, say = hostility
     path = report_on(make_evidence("a", {f"{bad}a": True}, say, run={"suite": bad, "variant": bad}))
     page, held = pages(path)
@@ -389,7 +387,7 @@ def test_nothing_unseen_gets_into_the_page(make_evidence: Make, report_on: Repor
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe\x00 x", b"\xed\xa0\x80", b"\r\n\x0c", b"x" * 10 + b"\x1b]8;;http://e\x07"])
-def test_bytes_that_are_no_text(make_evidence: Make, report_on: Report, data: bytes) -> None:
+def test_bytes_that_are_not_text_are_escaped(make_evidence: Make, report_on: Report, data: bytes) -> None:
     files = {"diffs/final.patch": data, "logs/passing_stdout.txt": b"-" + data, "agent/traceback.txt": data}
     page = pages(report_on(make_evidence("a", {"x": True}, files=lambda _: files)))[1][1]
     assert page.text == escape_control(page.text)
@@ -434,7 +432,7 @@ def test_no_text_changes_the_structure(text: str) -> None:
     assert escape_control(text).split() == next(filter(str.strip, Parts(macros.render(t=text)).words)).split()
 
 
-def test_held_pages_cannot_look_like_keys(one: Path) -> None:
+def test_embedded_pages_do_not_look_like_keys(one: Path) -> None:
     """Lines of embedded pages are too short to be redacted as keys by accident."""
     page, _ = pages(one)
     held = [text for attributes, text in page.scripts if "type" in attributes]
@@ -462,7 +460,7 @@ def test_plots_take_their_colours_from_the_page(make_evidence: Make, report_on: 
     assert set(used) <= set(ids)
 
 
-def test_plots_have_their_numbers_in_words(one: Path) -> None:
+def test_plots_have_text_alternatives(one: Path) -> None:
     page, _ = pages(one)
     labels = [str(attributes["aria-label"]) for _, attributes in page.tags if attributes.get("role") == "img"]
     assert [label.split(".")[0] for label in labels] == [
@@ -496,7 +494,7 @@ def test_a_phase_that_a_run_lacks_has_no_bar_and_no_number(tmp_path: Path, repor
     assert "so do not compare them between runs" in page.text
 
 
-def test_what_is_said_of_phases_is_cut_by_phase(tmp_path: Path, report_on: Report) -> None:
+def test_label_of_phases_is_not_truncated_within_a_phase(tmp_path: Path, report_on: Report) -> None:
     timings = json.dumps({"phases_sec": {f"phase-{number}": 1.0 for number in range(10)}})
     runs = [
         write_run(tmp_path / name, {"x": True}, files=lambda _: {"meta/timings.json": timings}) for name in ("a", "b")

@@ -182,7 +182,7 @@ def test_a_deep_link_opens_the_attempt(one: Path, visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("fragment", ["#attempt=99", "#attempt=11"])
-def test_a_link_that_leads_nowhere_says_so(one: Path, visit: Visit, fragment: str) -> None:
+def test_link_to_a_missing_attempt_shows_a_message(one: Path, visit: Visit, fragment: str) -> None:
     """Attempt 11 was not recorded."""
     page, seen = visit(one, fragment)
     expect(page.get_by_text("This report does not contain that attempt.")).to_be_visible()
@@ -191,7 +191,7 @@ def test_a_link_that_leads_nowhere_says_so(one: Path, visit: Visit, fragment: st
     assert seen.trouble == []
 
 
-def test_a_damaged_part_is_said_and_harms_no_other(one: Path, visit: Visit) -> None:
+def test_damaged_part_is_reported_and_others_are_shown(one: Path, visit: Visit) -> None:
     text = one.read_text()
     start = text.index('id="evidence-2">') + 60
     one.write_text(text[:start] + "AAAA" + text[start + 4 :])
@@ -231,7 +231,7 @@ def test_by_keyboard_only(one: Path, visit: Visit) -> None:
     expect(attempts(page)).to_have_count(4)
 
 
-def test_the_skip_link_leads_to_what_is_shown(one: Path, visit: Visit) -> None:
+def test_skip_link_leads_to_the_current_view(one: Path, visit: Visit) -> None:
     page, seen = visit(one)
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
@@ -262,7 +262,7 @@ def test_back_to_a_place_in_the_report_closes_the_attempt(one: Path, visit: Visi
 # --- two runs ----------------------------------------------------------------------------------------------------
 
 
-def test_two_runs_beside_each_other(two: Path, visit: Visit) -> None:
+def test_two_runs_side_by_side(two: Path, visit: Visit) -> None:
     page, seen = visit(two)
     table = page.get_by_role("table", name="Tasks with a score in both")
     assert [int(cell.split()[0]) for cell in table.locator("td").all_inner_texts() if cell.strip()] == [1, 1, 1, 0]
@@ -316,7 +316,7 @@ def request_log() -> Iterator[tuple[str, list[str]]]:
         thread.join()
 
 
-def test_hostile_content_runs_nothing_and_sends_nothing(
+def test_hostile_content_runs_no_script_and_sends_no_request(
     make_evidence: Make, report_on: Report, visit: Visit, hostility: tuple[str, Callable[[str], str]]
 ) -> None:
     """H20: hostile text in every field causes no dialog, error or request in a real browser."""
@@ -343,7 +343,7 @@ def test_hostile_content_runs_nothing_and_sends_nothing(
     expect(page.get_by_text("onerror=\"window.ran='img'\"").first).to_be_attached()
 
 
-def test_the_policy_holds_also_if_something_got_through(
+def test_content_security_policy_blocks_unescaped_content(
     one: Path, visit: Visit, request_log: tuple[str, list[str]]
 ) -> None:
     """H20: the policy blocks scripts and requests even if a text were not escaped."""
@@ -369,7 +369,7 @@ def test_the_policy_holds_also_if_something_got_through(
 
 
 @pytest.mark.parametrize("fragment", ["", "#attempt=2"])
-def test_a_phone_scrolls_no_page_sideways(
+def test_page_fits_the_width_of_a_phone(
     make_evidence: Make, report_once: Report, visit: Visit, fragment: str, hostility: tuple[str, Callable[[str], str]]
 ) -> None:
     bad, say = hostility
@@ -437,7 +437,7 @@ def test_the_theme_can_be_chosen(one: Path, visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("chosen", [False, True])
-def test_paper_is_light_and_code_wraps(one: Path, visit: Visit, chosen: bool) -> None:
+def test_print_style_is_light_and_wraps_code(one: Path, visit: Visit, chosen: bool) -> None:
     page, _ = visit(one, "#attempt=2", color_scheme="light" if chosen else "dark")
     if chosen:
         page.get_by_role("button", name="Dark theme").click()
@@ -450,7 +450,7 @@ def test_paper_is_light_and_code_wraps(one: Path, visit: Visit, chosen: bool) ->
     assert {tuple(each.evaluate(style)[1:]) for each in code.all()} == {("none", "pre-wrap")}
 
 
-def test_without_scripts_the_table_is_there(one: Path, visit: Visit) -> None:
+def test_table_is_shown_without_javascript(one: Path, visit: Visit) -> None:
     page, _ = visit(one, java_script_enabled=False, color_scheme="dark")
     expect(page.locator("#attempts tbody tr")).to_have_count(12)
     expect(page.get_by_text("require JavaScript")).to_be_visible()

@@ -39,7 +39,9 @@ def run_with(tmp_path: Path) -> Callable[..., RunView]:
 
 
 @pytest.mark.parametrize(("size", "left_out"), [(texts.MAX_BYTES, 0), (texts.MAX_BYTES + 1000, 1000)])
-def test_a_file_is_cut_in_the_middle_and_says_so(run_with: Callable[..., RunView], size: int, left_out: int) -> None:
+def test_long_file_is_truncated_in_the_middle_with_a_note(
+    run_with: Callable[..., RunView], size: int, left_out: int
+) -> None:
     found = Texts(run_with({"logs/a.txt": b"a" * (size // 2) + b"z" * (size - size // 2)}), "x", 1).file("logs/a.txt")
     assert found is not None
     assert (found.left_out, found.path) == (left_out, "tasks/x/logs/a.txt")
@@ -48,20 +50,20 @@ def test_a_file_is_cut_in_the_middle_and_says_so(run_with: Callable[..., RunView
     assert found.text.endswith("zzz")
 
 
-def test_what_looks_like_a_cut_is_none(run_with: Callable[..., RunView]) -> None:
+def test_text_that_looks_truncated_is_not_marked(run_with: Callable[..., RunView]) -> None:
     found = Texts(run_with({"a": "x\n[... 5 bytes left out ...]\ny"}), "x", 1).file("a")
     assert found is not None
     assert found.left_out == 0
 
 
-def test_words_are_cut_too(run_with: Callable[..., RunView]) -> None:
+def test_excerpts_are_truncated(run_with: Callable[..., RunView]) -> None:
     said = Texts(run_with(), "x", 2).excerpt("é" * texts.MAX_BYTES, "agent/conversation.jsonl")
     assert said.left_out == texts.MAX_BYTES
     assert said.path == "tasks/x@2/agent/conversation.jsonl"
     assert len(said.text.encode()) < texts.MAX_BYTES + 200
 
 
-def test_many_texts_get_short(run_with: Callable[..., RunView]) -> None:
+def test_texts_are_shortened_if_there_are_many(run_with: Callable[..., RunView]) -> None:
     """A page with many long outputs has a bounded size."""
     all_texts = Texts(run_with(), "x", 1)
     lengths = [len(all_texts.excerpt("y" * texts.MAX_BYTES, "f").text) for _ in range(100)]
@@ -70,7 +72,7 @@ def test_many_texts_get_short(run_with: Callable[..., RunView]) -> None:
     assert lengths[-1] < 2 * texts.SHORT
 
 
-def test_values_that_cannot_be_shown(run_with: Callable[..., RunView]) -> None:
+def test_values_that_are_nested_too_deeply(run_with: Callable[..., RunView]) -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
@@ -100,7 +102,7 @@ def test_new_and_empty_files() -> None:
 
 
 @given(st.text(st.sampled_from("+- @\\ax1,\n"), max_size=200))
-def test_colouring_loses_nothing(diff: str) -> None:
+def test_diff_blocks_contain_all_lines(diff: str) -> None:
     assert "\n".join(lines for _, lines in Text(text=diff).diff_blocks()) == diff.removesuffix("\n")
 
 
@@ -139,7 +141,7 @@ def timeline_of(*happened: tuple[float, events.Event], end: events.TaskFinished)
     return dict(timeline.timelines(stream, ["a"]))["a"]
 
 
-def test_beginnings_and_ends_are_one_row(ended: events.TaskFinished) -> None:
+def test_start_and_end_events_share_a_row(ended: events.TaskFinished) -> None:
     found = timeline_of(
         (1.5, events.ToolCallStarted(step=1, agent="m", tool="run")),
         (2.0, events.ToolCallStarted(step=2, agent="m", tool="search")),
@@ -168,7 +170,7 @@ def test_beginnings_and_ends_are_one_row(ended: events.TaskFinished) -> None:
     assert found.total == 30.0
 
 
-def test_a_set_up_from_the_cache_took_no_time_here(ended: events.TaskFinished) -> None:
+def test_cached_setup_has_no_duration(ended: events.TaskFinished) -> None:
     found = timeline_of(
         (0.1, events.SetupCommandStarted(command="make", cached=True)),
         (0.1, events.SetupCommandFinished(command="make", exit_code=0, duration_sec=99.0, cached=True)),
@@ -200,13 +202,13 @@ def test_many_events_are_counted_and_not_kept(ended: events.TaskFinished) -> Non
     assert found.explanation == "it worked"
 
 
-def test_times_that_are_none(ended: events.TaskFinished) -> None:
+def test_invalid_times(ended: events.TaskFinished) -> None:
     stream: Any = Stream([EventEntry(seq=1, at="never", attempt_id="a", event=ended)])
     found = dict(timeline.timelines(stream, ["a"]))["a"]
     assert [(one.kind, one.at) for one in found.rows] == [("task_finished", None)]
 
 
-def test_attempts_are_given_as_they_end_and_others_left_alone(ended: events.TaskFinished) -> None:
+def test_timelines_are_yielded_as_attempts_end(ended: events.TaskFinished) -> None:
     """Attempts are yielded as they end; a superseded one is skipped, and an unfinished one is empty."""
     read = []
 
@@ -227,7 +229,7 @@ def test_attempts_are_given_as_they_end_and_others_left_alone(ended: events.Task
     assert rest["never"] == timeline.EMPTY
 
 
-def test_who_worked_for_whom(ended: events.TaskFinished) -> None:
+def test_delegations_form_a_tree(ended: events.TaskFinished) -> None:
     found = timeline_of(
         (1.0, Delegation(parent="router", child="searcher", role="search", depth=1)),
         (1.0, Delegation(parent="searcher", child="reader", role="read", depth=2)),
@@ -246,7 +248,7 @@ def test_who_worked_for_whom(ended: events.TaskFinished) -> None:
     ]
 
 
-def test_agents_that_say_they_asked_each_other(ended: events.TaskFinished) -> None:
+def test_cyclic_delegations_end(ended: events.TaskFinished) -> None:
     """Cyclic delegations end, and every agent is drawn once, since agents choose these names freely."""
     said = [("a", "b"), ("b", "a"), ("c", "c"), *itertools.pairwise(f"n{number}" for number in range(500))]
     found = timeline_of(
@@ -260,7 +262,7 @@ def test_agents_that_say_they_asked_each_other(ended: events.TaskFinished) -> No
 # --- conversation ------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_that_is_sent_back_is_said_once(run_with: Callable[..., RunView]) -> None:
+def test_answer_that_is_sent_back_is_shown_once(run_with: Callable[..., RunView]) -> None:
     def call(number: str) -> Message:
         return Message(
             role="assistant", content="I run it", tool_calls=(ToolCall(tool="run", arguments={}, id=number),)

@@ -125,7 +125,7 @@ def test_headlines(show: Show, tests: list[Any], passed: bool, headline: str) ->
     assert (words(found[2]), found[1]) == (headline, "passed" if "✓" in headline else "failed")
 
 
-def test_what_has_no_details_is_one_table(show: Show) -> None:
+def test_tests_without_details_share_one_table(show: Show) -> None:
     """Tests without details, as after a session that ended early, share one table."""
     tests = [one(f"t.py::test_{n}", "not run", seconds=None) for n in range(57)]
     found = section(show(judged(*tests, passed=False, explanation="the process ended with 139")))
@@ -135,13 +135,13 @@ def test_what_has_no_details_is_one_table(show: Show) -> None:
     assert "not run" in words(found).partition("t.py::test_0")[2]
 
 
-def test_tests_that_nobody_expected_are_apart(show: Show) -> None:
+def test_unexpected_tests_are_listed_separately(show: Show) -> None:
     extra = one("t.py::test_new", "failed", list="", message="secret")
     said = words(section(show(judged(one(), extra))))
     assert "Other tests, not counted 1 test outcome time t.py::test_new failed 10 ms" in said
 
 
-def test_what_is_many_is_bounded(show: Show) -> None:
+def test_number_of_rows_is_bounded(show: Show) -> None:
     failed = [one(f"t.py::test_f[{n}]", "failed", differences=[WRONG] * 9) for n in range(700)]
     html = section(show(judged(*failed, *passing(2000), passed=False)))
     said = words(html)
@@ -153,7 +153,7 @@ def test_what_is_many_is_bounded(show: Show) -> None:
     assert html.count("<tr>") < 2 * 500 + 3 * 3 * results.MAX_FAILED + 10
 
 
-def test_what_is_long_is_cut(show: Show) -> None:
+def test_long_texts_are_truncated(show: Show) -> None:
     long = "x" * 2_000_000
     wrong = {"line": 1, "assertion": long, "expected": long, "got": long, "difference": long}
     html = section(show(judged(one(long, "failed", message=long, differences=[wrong]), passed=False, explanation=long)))
@@ -165,7 +165,7 @@ def test_what_is_long_is_cut(show: Show) -> None:
 # --- verdict checks ----------------------------------------------------------------------------------------------
 
 
-def test_the_checks_are_one_folded_line(show: Show) -> None:
+def test_checks_are_one_collapsed_line(show: Show) -> None:
     html = section(show(judged(one())))
     line = (
         "Verdict checks: 42 of 53 assertions blinded, 54 values compared on the host, must-fail test failed, "
@@ -183,7 +183,7 @@ def test_the_checks_are_one_folded_line(show: Show) -> None:
         ({"problems": ["a"] * 100}, "100 problems"),
     ],
 )
-def test_checks_that_found_something_are_open(show: Show, more: Mapping[str, Any], said: str) -> None:
+def test_checks_with_findings_are_expanded(show: Show, more: Mapping[str, Any], said: str) -> None:
     html = section(show(judged(one(), passed=False, checks=CHECKS | more)))
     assert '<details class="checks" open><summary class="failed">' in html
     assert said in words(html)
@@ -200,7 +200,7 @@ def test_checks_that_found_something_are_open(show: Show, more: Mapping[str, Any
         (CHECKS | {"must_fail": "", "must_pass": ""}, "54 values compared on the host 42"),
     ],
 )
-def test_what_was_not_checked_is_not_said(show: Show, checks: object, line: str) -> None:
+def test_checks_that_did_not_run_are_omitted(show: Show, checks: object, line: str) -> None:
     assert line.partition(" 42")[0] in words(section(show(judged(one(), checks=checks))))
 
 
@@ -211,14 +211,14 @@ def test_without_checks_there_is_no_line(show: Show) -> None:
 # --- missing and damaged files -----------------------------------------------------------------------------------
 
 
-def test_without_the_file_the_page_is_as_before(show: Show) -> None:
+def test_page_without_the_file_has_no_tests_section(show: Show) -> None:
     html = show(None)
     assert "<h2>Tests</h2>" not in html
     assert "tests.json" not in html
     assert "<details open><summary>After the change" in html
 
 
-def test_with_the_file_the_output_is_folded(show: Show) -> None:
+def test_output_is_collapsed_if_the_file_exists(show: Show) -> None:
     assert "<details><summary>After the change" in show(judged(one()))
 
 
@@ -257,11 +257,11 @@ def test_a_damaged_file_is_one_line(show: Show, what: str, content: object) -> N
     assert len(line[1]) < 400
 
 
-def test_what_a_later_version_adds_is_left_aside(show: Show) -> None:
+def test_unknown_fields_are_ignored(show: Show) -> None:
     assert "1 of 1 expected test passed" in words(show(judged(one(new="field"), more={"a": 1})))
 
 
-def test_seconds_that_are_none(show: Show) -> None:
+def test_invalid_durations(show: Show) -> None:
     said = words(section(show(judged(*(one(seconds=value) for value in (-1, 1e300, None))))))
     assert "e+" not in said
     assert said.count("fail to pass –") == 3  # noqa: RUF001

@@ -194,7 +194,7 @@ class ReporterChecks(ReporterHooks):
         )
         assert lost_text != failed_text
 
-    def test_what_was_tried_again_counts_once(self, stage: Stage) -> None:
+    def test_superseded_attempts_do_not_count(self, stage: Stage) -> None:
         """The record of a superseded attempt is evidence, not a result: the report is the same without it."""
         again, first = (  # names of equal length, since tables may be aligned
             stage.report(write_run(stage.directory / name / "run", {"alpha": True, "beta": False}, tried_before=before))

@@ -98,7 +98,7 @@ class TrafficChecks(RemoteHooks):
             with pytest.raises(Interrupted, match="stop it"):
                 done_soon(future, self.patience)
 
-    def test_a_call_that_hangs_is_alone(self) -> None:
+    def test_a_hanging_call_blocks_no_other(self) -> None:
         """While one call hangs, others are answered, and ``close`` does not wait for it."""
         stuck, other = self.plan(says("never")), self.plan(says("yes"), task_id="other")
         deadline = Deadline(LONG)
@@ -146,7 +146,7 @@ class TrafficChecks(RemoteHooks):
 class FaultChecks(RemoteHooks):
     """Temporary and permanent outages."""
 
-    def test_what_passes_is_tried_again(self) -> None:
+    def test_temporary_failures_are_retried(self) -> None:
         """A call is retried after an overload, a rate limit or a lost connection, and succeeds."""
         for kind in PASSING:
             call, sent = self._answered(Fault(kind))
@@ -172,7 +172,7 @@ class FaultChecks(RemoteHooks):
                 soon(lambda: remote.llm.complete(planned.request, call), self.patience)
             assert (len(remote.sent()), len(call.failures)) == (2, 2)
 
-    def test_what_does_not_pass(self) -> None:
+    def test_persistent_failures_raise(self) -> None:
         """If a fault persists, LLMError is raised after some retries. Every failure is reported; the run continues."""
         for kind in (*PASSING, "garbage"):
             call, sent, error = self._refused(Fault(kind))

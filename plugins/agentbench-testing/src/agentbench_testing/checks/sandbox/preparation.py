@@ -167,7 +167,7 @@ class ProviderChecks(Hooks):
         stage.provider.preflight([])
         stage.provider.preflight([stage.spec(), stage.spec("true")])
 
-    def test_sweep_leaves_what_lives(self, stage: Stage) -> None:
+    def test_sweep_keeps_what_is_in_use(self, stage: Stage) -> None:
         """``sweep`` removes only leftovers from dead runs, and nothing that belongs to a live provider."""
         with stage.start() as started, pulse(started.workspace, self.patience) as beat, stage.another() as other:
             started.run(f"({beat.script}) </dev/null >/dev/null 2>&1 &")

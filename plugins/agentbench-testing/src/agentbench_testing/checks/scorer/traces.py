@@ -52,7 +52,7 @@ class TraceChecks(ScorerHooks):
         assert _names_of_others(before) == []
         assert [scored.environment.open for scored in stage.verdicts()] == [0, 0, 0], "a sandbox was not closed"
 
-    def test_the_network_is_the_tasks(self, stage: ScorerStage) -> None:
+    def test_network_access_is_set_by_the_task(self, stage: ScorerStage) -> None:
         """Commands get network access if and only if the task has it."""
         without, having = stage.fixed, stage.scored(self.fixed, network=True, answering=_failed)
         assert True not in without.environment.networks
