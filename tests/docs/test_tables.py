@@ -14,6 +14,7 @@ import pytest
 
 import agentbench_core
 from agentbench_core.plugin import hookspecs
+from agentbench_core.plugin.discovery import discover
 from agentbench_core.run.metering.resources import HostLoad, PhaseResources
 from agentbench_core.schema import describe
 from agentbench_core.values.events import EVENT_CLASSES
@@ -124,3 +125,12 @@ def docstrings(path: Path) -> dict[str, str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     return {node.name: ast.get_docstring(node) or ast.get_docstring(tree) or "" for node in functions}
+
+
+def test_attack_page_has_the_summary_of_each_agent() -> None:
+    """The table lists the controls and all adversaries, with the summaries of the code; `make attack` writes it."""
+    rows = re.findall(r"^\| `([\w-]+)` \| (.*?) \| \d+ of \d+ \|", page("attack.md"), re.MULTILINE)
+    agents = {each.name: each for each in discover().registry.all("agent")}
+    adversaries = {name for name, each in agents.items() if "adversary" in each.capabilities}
+    assert {name for name, _ in rows} == {"idle", "scripted", *adversaries}
+    assert dict(rows) == {name: agents[name].summary for name, _ in rows}
