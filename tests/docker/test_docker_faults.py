@@ -38,8 +38,8 @@ SMALLER = (
 )
 """Packs the part of the runner's image that commands need: all of it takes twenty seconds to copy."""
 OURS = "label=agentbench.owner"
-JUDGING = ("sleep", "5.21")
-SETTING_UP = ("sleep", "64")
+# The tests find these processes among all of this machine, on which other processes of pytest may run the same tests.
+ASLEEP, JUDGING, SETTING_UP = (("sleep", f"{seconds}{os.getpid():07}") for seconds in ("61.", "5.21", "64."))
 SLEEPS_ONCE = f'test -e "$PIP_CACHE_DIR/begun" || {{ touch "$PIP_CACHE_DIR/begun"; {" ".join(SETTING_UP)}; }}'
 """A setup command that sleeps once: its marker survives in pip's cache directory on the host."""
 
@@ -59,7 +59,7 @@ PLUGIN = """
             begun = pathlib.Path("begun")
             if "sleep" in context.instruction and not begun.exists():
                 begun.touch()
-                self.run(context, "sleep 61")
+                self.run(context, ASLEEP)
             self.run(context, "echo fixed > app.txt")
             return AgentResult()
 
@@ -85,7 +85,7 @@ PLUGIN = """
     @hookimpl
     def agentbench_register_scorers(register):
         register("hangs", lambda options: Hangs(), Options, summary="")
-"""
+""".replace("ASLEEP", repr(" ".join(ASLEEP)))
 
 
 # --- a separate daemon -------------------------------------------------------------------------------------------
@@ -460,10 +460,10 @@ def test_containers_of_a_killed_harness_stop_at_once_and_the_next_start_removes_
         sandbox = environment.start(tree(), read_only=False, network=False, deadline=Deadline(60))
         mine, scratch = set(engine.has()), set(temporary())
         with subprocess.Popen(new, env=own) as harness:
-            wait_until(lambda: running("sleep", "61") and running(*SETTING_UP))
+            wait_until(lambda: running(*ASLEEP) and running(*SETTING_UP))
             harness.kill()
         wait_until(lambda: set(engine.docker("ps", "-q", "--filter", OURS).stdout.split()) == mine)
-        assert not running("sleep", "61")
+        assert not running(*ASLEEP)
         assert not running(*SETTING_UP)
         left = set(engine.has()) - mine
         assert len(left) == 3, "two containers and a network"

@@ -54,7 +54,7 @@ PLUGIN_PAGES = [page for page in PAGES if page.name.startswith("write-a") and pa
 
 _FENCE = re.compile(r"^```([\w-]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _NAMED = re.compile(r"`([^`\s]+)`( contains)?:$")
-_PASSED_ON = ("DOCKER_HOST", "LANG", "PATH", "SSL_CERT_FILE", "TMPDIR")
+_PASSED_ON = ("DOCKER_HOST", "LANG", "PATH", "SSL_CERT_FILE")
 _ANY_LINES = "\n...\n"
 
 
@@ -151,11 +151,15 @@ def run_page(
     if settings:
         (work / "agentbench.toml").write_text(settings, encoding="utf-8")
     programs = programs or Path(sys.executable).parent
+    (place / "tmp").mkdir()
     known = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     environment = {
         **known,
         "PATH": os.pathsep.join([str(programs), known.get("PATH", os.defpath)]),
         "HOME": str(place / "home"),
+        "TMPDIR": str(
+            place / "tmp"
+        ),  # commands report and remove what killed runs left there, such as those of other tests
         "XDG_CACHE_HOME": str(cache or place / "cache"),
         "COLUMNS": "120",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",

@@ -51,7 +51,8 @@ def author(tmp_path_factory: pytest.TempPathFactory) -> CleanEnvironment:
 
     ``pip`` is uv here, which takes a tenth of the time; :func:`test_an_agent_from_nothing` uses the real one.
     """
-    made = environment(tmp_path_factory, "author", "agentbench-testing", "hatchling", "editables")
+    # Pages install their plugins there, so each process of pytest has its own.
+    made = environment(tmp_path_factory, f"author-{os.getpid()}", "agentbench-testing", "hatchling", "editables")
     pip = made.root / "bin/pip"
     pip.write_text(
         f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m uv --quiet pip "$@" --python {shlex.quote(str(made.root))}\n'
@@ -72,7 +73,6 @@ def test_an_agent_from_nothing(tmp_path: Path, tmp_path_factory: pytest.TempPath
         tmp_path / "page",
         programs=Path(sys.base_prefix, "bin"),
         cache=cache,
-        **variables(tmp_path),
         **settings_of_pip(),
         PIP_CONSTRAINT=str(constraints),
     )
@@ -92,16 +92,8 @@ def test_page_runs_as_documented(name: str, tmp_path: Path, author: CleanEnviron
         tmp_path / "page",
         programs=author.root / "bin",
         cache=cache,
-        **variables(tmp_path),
         **offline,
     )
-
-
-def variables(tmp_path: Path) -> dict[str, Any]:
-    """Use separate temporary files, so that leftovers from other runs are not reported."""
-    place = tmp_path / "tmp"
-    place.mkdir()
-    return {"TMPDIR": str(place)}
 
 
 def settings_of_pip() -> dict[str, Any]:
