@@ -29,7 +29,7 @@ from agentbench_core.harness import (
 )
 from agentbench_tasks.mining import report
 from agentbench_tasks.mining.discussions import read_discussions
-from agentbench_tasks.mining.flags import mining_settings, mining_variant, sandbox_name, work_flags
+from agentbench_tasks.mining.flags import mining_settings, mining_variant, work_flags
 from agentbench_tasks.mining.funnel import Funnel, FunnelSettings, sift
 from agentbench_tasks.mining.history import find_commit, read_history
 from agentbench_tasks.mining.ledger import LEDGER_FILE, Entry, Ledger, held, known_results
@@ -114,7 +114,7 @@ def mine_tasks(
             remedy="Check --repo, --since and --until; tests are found by their names, such as tests/ or test_*.py.",
         )
     discussions = read_discussions(Path(issues)) if issues else {}
-    identity = settings_digest(settings, sandbox_name(typed))
+    identity = settings_digest(settings, typed["sandbox"])
     identities = (identity, texts_digest(identity, discussions))
     if dry_run:
         ledger = Ledger(directory)

@@ -11,7 +11,7 @@ import attrs
 import click
 
 from agentbench_core import InputError
-from agentbench_core.harness import App, Variant, sandbox_flag, set_flag, variant_for_tasks
+from agentbench_core.harness import App, Variant, names_of, set_flag, variant_for_tasks
 from agentbench_tasks.mining.workshop import MiningSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,7 +36,14 @@ _FLAGS = (
     click.option(
         "--times", type=click.IntRange(min=1), default=3, show_default=True, help="Number of validations per task."
     ),
-    sandbox_flag,
+    click.option(
+        "--sandbox",
+        metavar="NAME",
+        default="docker",
+        show_default=True,
+        shell_complete=names_of("sandbox"),
+        help="Sandbox that runs the repository's code.",
+    ),
     click.option("--allow-unisolated", is_flag=True, help="Allow a sandbox that is not isolated, such as local."),
     click.option(
         "--issues",
@@ -83,17 +90,12 @@ def mining_settings(suite: str, typed: Mapping[str, Any]) -> MiningSettings:
     return settings
 
 
-def sandbox_name(typed: Mapping[str, Any]) -> str:
-    """The selected sandbox; ``docker`` by default."""
-    return typed.get("sandbox") or "docker"
-
-
 def mining_variant(app: App, typed: Mapping[str, Any]) -> Variant:
-    """The sandbox and its settings; ``docker`` unless another one is selected.
+    """The selected sandbox and its settings.
 
     Raises InputError if the sandbox is not isolated, unless this is allowed.
     """
-    variant = variant_for_tasks(app, {**typed, "sandbox": sandbox_name(typed)}, "mining")
+    variant = variant_for_tasks(app, typed, "mining")
     if not variant.sandbox.can("isolated") and not typed["allow_unisolated"]:
         raise InputError(
             f"refusing to run code of the repository in the non-isolated sandbox {variant.sandbox.name!r}",
