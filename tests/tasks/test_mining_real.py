@@ -45,7 +45,6 @@ class Package:
     failing: Mapping[str, tuple[str, ...]]  #: fail-to-pass tests of the releases that become tasks
     codes: Mapping[str, str]  #: codes of the others, except for the oldest, which has no parent
     environment: str  #: part of the recipe
-    times: int = 3  #: how often each task is validated
     run: bool = True  #: whether the tasks are also run, and the history mined again
 
 
@@ -71,7 +70,6 @@ HUMANIZE = Package(
     environment="extra tests",
 )
 VOLUPTUOUS = Package(
-    times=1,
     run=False,
     name="voluptuous",  # setup.py without a build system, dependencies of tests in tox.ini, tests inside the package
     messages=dict.fromkeys(("0.14.0", "0.14.1", "0.14.2", "0.15.0", "0.15.1", "0.15.2"), ""),
@@ -101,8 +99,7 @@ def test_fixes_between_releases_become_tasks(package: Package, run_agentbench: R
     sandbox = ["--sandbox", "docker"]
     if bundle := os.environ.get("SSL_CERT_FILE"):
         sandbox += ["--set", f"sandbox.ca_bundle={bundle}"]
-    repo, times = str(tmp_path / package.name), str(package.times)
-    mine = ["tasks", "mine", "--repo", repo, "--suite", "real", "--times", times, "--json", *sandbox]
+    mine = ["tasks", "mine", "--repo", str(tmp_path / package.name), "--suite", "real", "--json", *sandbox]
     done = run_agentbench(*mine, seconds=600)
     assert done.code == 0, done.err
     lines = [json.loads(line) for line in (tmp_path / "tasks/real/mining.jsonl").read_text().splitlines()]
@@ -114,9 +111,9 @@ def test_fixes_between_releases_become_tasks(package: Package, run_agentbench: R
         spec = yaml.safe_load((tmp_path / "tasks/real" / found[version] / "task.yaml").read_text())
         assert sorted(spec["validation"]["fail_to_pass"]) == sorted(tests)
         assert commits[spec["provenance"]["commit"]] == version
-        assert spec["provenance"]["figures"]["checks"] == package.times
+        assert spec["provenance"]["figures"]["checks"] == 3
         assert package.environment in spec["provenance"]["recipe"]
-        assert f"valid in {package.times} of {package.times} checks" in entries[version]["reason"]
+        assert "valid in 3 of 3 checks" in entries[version]["reason"]
 
     if not package.run:
         return

@@ -140,11 +140,10 @@ def test_a_slow_client_gets_everything(tmp_path: Path) -> None:
         with carrying.client() as client:
             with carrying.accept() as connection:
                 connection.sendall(answer)
-            while carrying.near._connections and not next(iter(carrying.near._connections.values())).read_to_end:
-                time.sleep(0.01)
+            _wait_until(lambda: all(each.read_to_end for each in carrying.near._connections.values()))
             time.sleep(0.1)  # a reset would arrive now
             assert rest(client) == answer
-        _wait_until_empty(carrying)
+        _wait_until(lambda: not carrying.near._connections and not carrying.far._connections)
 
 
 @pytest.mark.parametrize("side", ["client", "server"])
@@ -219,10 +218,9 @@ def test_connections_beyond_the_limit_lose_no_data(carrying: Carrying) -> None:
     assert carrying.near._connections == {}
 
 
-def _wait_until_empty(carrying: Carrying) -> None:
-    """Wait until both ends have forgotten all connections."""
+def _wait_until(condition: Callable[[], bool]) -> None:
     give_up_at = time.monotonic() + SOON
-    while carrying.near._connections or carrying.far._connections:
+    while not condition():
         assert time.monotonic() < give_up_at
         time.sleep(0.01)
 

@@ -181,9 +181,7 @@ class EndsBothDirections(Forwards):
 class ResetsAtTheEnd(Forwards):
     """Resets the client's connection when the server has closed its own."""
 
-    def carry(self, source: socket.socket, target: socket.socket) -> None:
-        while part := source.recv(1 << 16):
-            target.sendall(part)
+    def end(self, target: socket.socket) -> None:
         target.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         target.close()
 
