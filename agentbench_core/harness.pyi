@@ -15,6 +15,7 @@ from .cli.app import (
 )
 from .cli.completion import names_of as names_of
 from .cli.flags import (
+    RUN as RUN,
     json_flag as json_flag,
     sandbox_flag as sandbox_flag,
     set_flag as set_flag,
@@ -33,6 +34,18 @@ from .errors import (
     did_you_mean as did_you_mean,
 )
 from .evidence.redaction import Redactor as Redactor
+from .evidence.run_list import (
+    RunInfo as RunInfo,
+    RunName as RunName,
+    is_locked as is_locked,
+    list_runs as list_runs,
+    run_info as run_info,
+)
+from .evidence.tags import (
+    parse_tag as parse_tag,
+    read_tags as read_tags,
+    write_tags as write_tags,
+)
 from .inputs.documents import (
     parse_yaml as parse_yaml,
     replace_text as replace_text,

@@ -11,7 +11,6 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem, get_completion_class
 
 from agentbench_core.cli.app import App, say
-from agentbench_core.evidence.reader import find_runs
 from agentbench_core.inputs.config import RunSettings
 from agentbench_core.inputs.suite import TASK_FILE, suites
 from agentbench_core.inputs.variants import variant_files
@@ -72,14 +71,6 @@ def task_ids(ctx: click.Context, _: click.Parameter, prefix: str) -> list[Comple
 def any_path(_ctx: click.Context, _: click.Parameter, prefix: str) -> list[CompletionItem]:
     """Let the shell complete files and directories."""
     return [CompletionItem(prefix, type="file")]
-
-
-def run_directories(ctx: click.Context, _: click.Parameter, prefix: str) -> list[CompletionItem]:
-    """Complete run directories in the output directory or under the typed path, or any directory if there are none."""
-    directories = {Path(ctx.params.get("out") or RunSettings().out), Path(f"{prefix}x").parent}
-    known = sorted({str(run) for directory in directories for run in find_runs(directory)})
-    results = [CompletionItem(run) for run in known if run.startswith(prefix)]
-    return results or [CompletionItem(prefix, type="dir")]
 
 
 def plugin_names(ctx: click.Context, _: click.Parameter, prefix: str) -> list[CompletionItem]:

@@ -11,8 +11,8 @@ import click
 
 from agentbench_core.cli.app import App, say
 from agentbench_core.cli.completion import names_of, suite_names, task_ids, variants
+from agentbench_core.cli.run_names import RunParameter
 from agentbench_core.errors import InputError, did_you_mean
-from agentbench_core.evidence.reader import RunDirectory, find_runs, open_run
 from agentbench_core.inputs.config import Layer, Resolved, RunSettings, assignment, layer, recorded, resolve
 from agentbench_core.inputs.documents import read_toml
 from agentbench_core.inputs.suite import Task
@@ -291,16 +291,5 @@ tasks_flag = click.option(
 )
 """``--tasks`` for commands that do not run anything."""
 
-
-def open_typed(directory: str | Path) -> RunDirectory:
-    """Open a run directory given on the command line. Raises InputError, with a suggestion, if that fails."""
-    path = Path(directory)
-    try:
-        return open_run(path)
-    except InputError as error:
-        if path.exists():
-            raise
-        out = Path(run_settings().out)
-        wanted, known = (path, find_runs(path.parent)) if path.parent != Path() else (out / path, find_runs(out))
-        nearest = did_you_mean(str(wanted), map(str, known))
-        raise InputError(f"{error.message}{nearest}", remedy=error.remedy) from None
+RUN = RunParameter(lambda: Path(run_settings().out))
+"""The type of a parameter that is a run; names are searched in the output directory of the project's settings."""

@@ -14,11 +14,11 @@ import click
 
 from agentbench_core.builtin.options import RepairOptions
 from agentbench_core.cli.app import App, say
-from agentbench_core.cli.flags import base_layers, flag_layers, open_typed
+from agentbench_core.cli.flags import base_layers, flag_layers
 from agentbench_core.cli.progress import warn_unisolated
 from agentbench_core.errors import InputError
 from agentbench_core.evidence.layout import MANIFEST
-from agentbench_core.evidence.reader import RunDirectory
+from agentbench_core.evidence.reader import RunDirectory, open_run
 from agentbench_core.inputs.config import Layer, Resolved, RunSettings, layer, recorded, resolve
 from agentbench_core.inputs.quarantine import quarantine
 from agentbench_core.inputs.suite import TASK_FILE, Task, read_task, select
@@ -67,7 +67,7 @@ def variant_for_tasks(app: App, typed: Mapping[str, Any], name: str) -> Variant:
 
 
 def resumed_group(
-    app: App, directories: Sequence[str], typed: Mapping[str, Any], *, allow_changes: bool, allow_unisolated: bool
+    app: App, directories: Sequence[Path], typed: Mapping[str, Any], *, allow_changes: bool, allow_unisolated: bool
 ) -> RunPlan:
     """The plan to resume runs, with their settings and tasks, and flags on top.
 
@@ -104,13 +104,13 @@ def resumed_group(
 
 
 def replayed_group(
-    app: App, directory: str, typed: Mapping[str, Any], globs: Sequence[str], *, allow_unisolated: bool
+    app: App, directory: Path, typed: Mapping[str, Any], globs: Sequence[str], *, allow_unisolated: bool
 ) -> RunPlan:
     """The plan to repeat a run with its recorded model responses, with flags on top of its settings.
 
     Limited to tasks whose id matches one of ``globs``, if any. Raises InputError if one of these tasks is missing.
     """
-    run = open_typed(directory)
+    run = open_run(directory)
     if run.manifest.model is None:
         raise InputError(
             f"{directory} has no model calls, so there is nothing to replay",
@@ -137,9 +137,9 @@ def _older_prompts(app: App, run: RunDirectory) -> Sequence[Layer]:
     return [layer(str(run.directory / MANIFEST), {"agent": {"prompt_version": "v1"}})]
 
 
-def runs_of_one_plan(directories: Sequence[str], flag: str) -> Mapping[str, RunDirectory]:
+def runs_of_one_plan(directories: Sequence[Path], flag: str) -> Mapping[str, RunDirectory]:
     """Runs of one plan, by variant name. Raises InputError if plans differ, UsageError if a run is passed twice."""
-    runs = [open_typed(directory) for directory in directories]
+    runs = [open_run(directory) for directory in directories]
     first = runs[0].manifest
     for run in runs[1:]:
         if any(getattr(run.manifest, name) != getattr(first, name) for name in ("group_id", "tasks", "repeats")):

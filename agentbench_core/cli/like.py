@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -30,7 +31,7 @@ _OURS = ("run.out", "run.tasks")
 """Settings never taken from a run.json, which may come from an untrusted source."""
 
 
-def like_group(app: App, directories: Sequence[str], typed: Mapping[str, Any], *, allow_unisolated: bool) -> RunPlan:
+def like_group(app: App, directories: Sequence[Path], typed: Mapping[str, Any], *, allow_unisolated: bool) -> RunPlan:
     """The plan of earlier runs: suite, tasks, settings with seeds, repeats. Several runs become one group.
 
     Raises:

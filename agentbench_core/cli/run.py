@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from agentbench_core.cli.app import App, say
-from agentbench_core.cli.completion import any_path, run_directories
-from agentbench_core.cli.flags import replay_flags, resolved_variants, settings_flags, task_flag, variant_flags
+from agentbench_core.cli.completion import any_path
+from agentbench_core.cli.flags import RUN, replay_flags, resolved_variants, settings_flags, task_flag, variant_flags
 from agentbench_core.cli.groups import make_group, replayed_group, resumed_group
 from agentbench_core.cli.like import like_group
 from agentbench_core.cli.progress import progress
@@ -40,16 +40,16 @@ _UNISOLATED = click.option(
 @click.option(
     "--resume",
     "resumed",
-    metavar="RUN_DIR",
+    metavar="RUN",
+    type=RUN,
     multiple=True,
-    shell_complete=run_directories,
     help="Resume an unfinished run.",
 )
 @click.option(
     "--like",
-    metavar="RUN_DIR",
+    metavar="RUN",
+    type=RUN,
     multiple=True,
-    shell_complete=run_directories,
     help="Repeat the plan of an earlier run as a new run.",
 )
 @click.option(
@@ -62,8 +62,8 @@ def run(
     /,
     task_globs: tuple[str, ...],
     dates: DateRange,
-    resumed: tuple[str, ...],
-    like: tuple[str, ...],
+    resumed: tuple[Path, ...],
+    like: tuple[Path, ...],
     allow_changes: bool,
     allow_unisolated: bool,
     **typed: Any,
@@ -75,8 +75,8 @@ def run(
     agentbench run --suite custom-dev --variant baseline --sandbox docker --model NAME
     agentbench run --suite custom-dev --variant ONE --variant OTHER --repeats 5
     agentbench run --suite mine --variant baseline --since 2025-03-01
-    agentbench run --resume RUN_DIR
-    agentbench run --like RUN_DIR
+    agentbench run --resume RUN
+    agentbench run --like RUN
 
     Each variant gets its own run directory with one record per attempt, all events, and the evidence.
 
@@ -130,16 +130,16 @@ def run_task(app: App, /, task_file: str, allow_unisolated: bool, **typed: Any) 
 
 
 @click.command()
-@click.argument("run_dir", shell_complete=run_directories)
+@click.argument("run_dir", metavar="RUN", type=RUN)
 @replay_flags
 @task_flag
 @_UNISOLATED
 @click.pass_obj
-def replay(app: App, /, run_dir: str, task_globs: tuple[str, ...], allow_unisolated: bool, **typed: Any) -> int:
+def replay(app: App, /, run_dir: Path, task_globs: tuple[str, ...], allow_unisolated: bool, **typed: Any) -> int:
     """Repeat every attempt of a run with its recorded model responses: offline, and at no cost.
 
     \b
-    agentbench replay RUN_DIR
+    agentbench replay RUN
 
     Tools and tests run again. If an agent sends a request that was not recorded, its attempt stops, and the difference
     is shown. Records are marked as replayed. Exit code: 1 if a request was not recorded.

@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 
 from agentbench_core.cli.app import print_json, print_table, say, shortened
-from agentbench_core.cli.completion import run_directories
 from agentbench_core.cli.delegations import agent_trees
-from agentbench_core.cli.flags import json_flag, open_typed, run_settings
+from agentbench_core.cli.flags import RUN, json_flag, run_settings
 from agentbench_core.converter import dump
 from agentbench_core.errors import AgentBenchError, RunStoppedError
 from agentbench_core.evidence import layout
@@ -50,15 +49,15 @@ def list_runs(out: str, as_json: bool) -> None:
 
 
 @click.command("show")
-@click.argument("run_dir", type=click.Path(path_type=Path), shell_complete=run_directories)
+@click.argument("run_dir", metavar="RUN", type=RUN)
 @json_flag
 def show_run(run_dir: Path, as_json: bool) -> None:
     """Show a run and its attempts.
 
     \b
-    agentbench runs show artifacts/runs/NAME
+    agentbench runs show latest
     """
-    run = open_typed(run_dir)
+    run = open_run(run_dir)
     records = list(run.records())
     if as_json:
         print_json({"manifest": dump(run.manifest), "records": [dump(record) for record in records]})
@@ -130,7 +129,7 @@ def _draw_delegations(run: RunDirectory, records: Sequence[AttemptRecord]) -> No
 
 
 @click.command("rebuild")
-@click.argument("run_dir", type=click.Path(path_type=Path), shell_complete=run_directories)
+@click.argument("run_dir", metavar="RUN", type=RUN)
 def rebuild_run(run_dir: Path) -> None:
     """Rebuild attempts.jsonl from events.jsonl, drop damaged lines from both, and restore an edited run.json.
 
@@ -138,7 +137,7 @@ def rebuild_run(run_dir: Path) -> None:
     """
     try:
         restored = restore_manifest(run_dir)
-        open_typed(run_dir)
+        open_run(run_dir)
         report = [*restored, *rebuild(run_dir)]
     except OSError as error:
         raise RunStoppedError(

@@ -10,6 +10,7 @@ ATTEMPTS = "attempts.jsonl"
 EVENTS = "events.jsonl"
 SUMMARY = "report_summary.md"
 LOCK = ".lock"
+TAGS = "tags.json"
 
 CONVERSATION = "agent/conversation.jsonl"
 TOOL_CALLS = "agent/tool_calls.jsonl"

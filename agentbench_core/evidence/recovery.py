@@ -32,7 +32,7 @@ def lock_run(directory: Path) -> Iterator[None]:
     try:
         # Not thread-local: another thread may release it.
         lock = filelock.FileLock(directory / layout.LOCK, thread_local=False)
-        lock.acquire(blocking=False)
+        lock.acquire(timeout=0.2, poll_interval=0.02)  # `runs list` holds it for a moment to see whether it is free
     except filelock.Timeout:
         raise InputError(
             f"{directory} is in use by another agentbench process", remedy="Wait for that process, or stop it."

@@ -453,9 +453,9 @@ def test_runs_of_one_command_are_resumed_together(make_task: Any, agentbench: An
 
 
 @pytest.mark.parametrize("flags", [["--suite", "x"], ["--variant", "idle"], ["--out", "x"], ["--task", "a"]])
-def test_flags_that_change_the_plan_are_refused(make_task: Any, agentbench: Any, flags: list[str]) -> None:
-    """They are refused first."""
-    refused = agentbench("run", "--resume", "anywhere", *flags)
+def test_flags_that_change_the_plan_are_refused(tmp_path: Path, agentbench: Any, flags: list[str]) -> None:
+    """They are refused before the run is read."""
+    refused = agentbench("run", "--resume", str(tmp_path), *flags)
     assert refused.code == 2
     assert f"remove {flags[0]}" in refused.err
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from agentbench_core.harness import DateRange, date_flags
+from agentbench_core.harness import RUN, DateRange, date_flags
 from agentbench_report.commands.options import (
-    RUN_DIRECTORY,
     allow_flags,
     allowed,
     confidence_option,
@@ -38,12 +37,18 @@ class _ManyRuns(click.Command):
 
 @click.command(cls=_ManyRuns, short_help="Compare several runs with a baseline.")
 @click.option(
-    "--runs", "directories", required=True, multiple=True, type=RUN_DIRECTORY, metavar="DIR...", help="Run directories."
+    "--runs",
+    "directories",
+    required=True,
+    multiple=True,
+    type=RUN,
+    metavar="RUN...",
+    help="Paths, names or ids.",
 )
 @click.option(
     "--baseline",
     default=None,
-    type=RUN_DIRECTORY,
+    type=RUN,
     help="Run to compare the others with. [default: the first of --runs]",
 )
 @date_flags

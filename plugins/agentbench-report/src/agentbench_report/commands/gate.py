@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench_core.harness import DateRange, date_flags
+from agentbench_core.harness import RUN, DateRange, date_flags
 from agentbench_report.commands.options import allow_flags, allowed, format_option, read_run
 from agentbench_report.comparison.refusal_reasons import RefusalReason
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from agentbench_report.gate.report import GateReport
 
 _PATH = click.Path(readable=False, path_type=Path)
-"""click does not check that paths exist, so that earlier gate reports are replaced even if a path is wrong."""
+"""click checks neither paths nor runs, so that earlier gate reports are replaced even if one of them is wrong."""
 
 
 @click.command(short_help="Decide whether a candidate may replace a baseline.")
-@click.option("--baseline", required=True, type=_PATH, help="Run directory of the baseline.")
-@click.option("--candidate", type=_PATH, help="Run directory of the candidate.")
+@click.option("--baseline", required=True, metavar="RUN", shell_complete=RUN.shell_complete, help="The baseline.")
+@click.option("--candidate", metavar="RUN", shell_complete=RUN.shell_complete, help="The candidate.")
 @click.option("--config", required=True, type=_PATH, help="Gate file with the rules per suite.")
 @date_flags
 @click.option("--plan", "planning", is_flag=True, help="Check whether any candidate could pass, before running one.")
@@ -34,8 +34,8 @@ _PATH = click.Path(readable=False, path_type=Path)
 def gate(
     ctx: click.Context,
     /,
-    baseline: Path,
-    candidate: Path | None,
+    baseline: str,
+    candidate: str | None,
     config: Path,
     dates: DateRange,
     planning: bool,
@@ -82,12 +82,12 @@ def gate(
     ctx.exit(report.exit_code(inconclusive_ok=accepted))
 
 
-def _plan(baseline: Path, config: Path, dates: DateRange, style: str) -> int:
+def _plan(baseline: str, config: Path, dates: DateRange, style: str) -> int:
     from agentbench_report.gate.config import read_gate_config
     from agentbench_report.gate.plan import plan, plan_markdown
     from agentbench_report.text import json_text
 
-    gates, run = read_gate_config(config), read_run(baseline, dates)
+    gates, run = read_gate_config(config), read_run(RUN.find(baseline), dates)
     suite = run.manifest.suite
     result = plan(run, gates.rules(suite), rules_from=gates.source(suite))
     click.echo(plan_markdown(result) if style == "md" else json_text(result), nl=False)
@@ -95,7 +95,7 @@ def _plan(baseline: Path, config: Path, dates: DateRange, style: str) -> int:
 
 
 def _judge(
-    baseline: Path, candidate: Path, config: Path, dates: DateRange, allowed: Collection[RefusalReason]
+    baseline: str, candidate: str, config: Path, dates: DateRange, allowed: Collection[RefusalReason]
 ) -> GateReport:
     import attrs
 
@@ -105,7 +105,7 @@ def _judge(
     from agentbench_report.gate.plan import plan_warnings
 
     gates = read_gate_config(config)
-    a, b = read_run(baseline, dates), read_run(candidate, dates)
+    a, b = read_run(RUN.find(baseline), dates), read_run(RUN.find(candidate), dates)
     suites = a.manifest.suite, b.manifest.suite
     rules = gates.rules_of_both(*suites)
     result = check(a, b, allowed)

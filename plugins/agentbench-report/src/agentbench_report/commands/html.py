@@ -6,13 +6,12 @@ from pathlib import Path
 
 import click
 
-from agentbench_core.harness import DateRange, date_flags
-from agentbench_report.commands.options import RUN_DIRECTORY
+from agentbench_core.harness import RUN, DateRange, date_flags
 
 
 @click.command()
-@click.option("--run", "directory", required=True, type=RUN_DIRECTORY, help="Run directory.")
-@click.option("--run-b", "other", type=RUN_DIRECTORY, help="Second run to show side by side.")
+@click.option("--run", "directory", required=True, type=RUN, help="The run: path, name, id, or `latest`.")
+@click.option("--run-b", "other", type=RUN, help="Second run to show side by side.")
 @date_flags
 @click.option(
     "--out",

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-RUN_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
-
 
 class _Share(click.FloatRange):
     """A float range that rejects nan, which click accepts."""

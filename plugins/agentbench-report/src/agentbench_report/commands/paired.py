@@ -7,9 +7,8 @@ from typing import Literal
 
 import click
 
-from agentbench_core.harness import DateRange, date_flags
+from agentbench_core.harness import RUN, DateRange, date_flags
 from agentbench_report.commands.options import (
-    RUN_DIRECTORY,
     allow_flags,
     allowed,
     confidence_option,
@@ -21,8 +20,8 @@ from agentbench_report.commands.options import (
 
 
 @click.command(short_help="Compare two runs on the same tasks.")
-@click.option("--run-a", "directory_a", required=True, type=RUN_DIRECTORY, help="Run directory of the baseline.")
-@click.option("--run-b", "directory_b", required=True, type=RUN_DIRECTORY, help="Run directory of the new run.")
+@click.option("--run-a", "directory_a", required=True, type=RUN, help="The baseline: path, name or id of a run.")
+@click.option("--run-b", "directory_b", required=True, type=RUN, help="The new run.")
 @date_flags
 @click.option(
     "--method",

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from agentbench_core.harness import DateRange, date_flags
-from agentbench_report.commands.options import RUN_DIRECTORY, allow_flags, allowed, format_option, read_run
+from agentbench_core.harness import RUN, DateRange, date_flags
+from agentbench_report.commands.options import allow_flags, allowed, format_option, read_run
 
 _PLANNING = ("discordance", "power", "tasks", "repeats", "pilot")
 _MAX = 100_000
@@ -49,9 +49,9 @@ _MAX = 100_000
 @click.option(
     "--repeats", default=1, show_default=True, type=click.IntRange(1, _MAX), help="Attempts per task in each run."
 )
-@click.option("--pilot", type=RUN_DIRECTORY, help="Run directory used to estimate cost and the variance of repeats.")
-@click.option("--run-a", type=RUN_DIRECTORY, help="First run of an existing comparison.")
-@click.option("--run-b", type=RUN_DIRECTORY, help="Second run of an existing comparison.")
+@click.option("--pilot", type=RUN, help="Run used to estimate cost and the variance of repeats.")
+@click.option("--run-a", type=RUN, help="First run of an existing comparison.")
+@click.option("--run-b", type=RUN, help="Second run of an existing comparison.")
 @date_flags
 @format_option("md", "json", description="Markdown or JSON.")
 @allow_flags()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from agentbench_core.harness import DateRange, date_flags
-from agentbench_report.commands.options import RUN_DIRECTORY, format_option, read_run
+from agentbench_core.harness import RUN, DateRange, date_flags
+from agentbench_report.commands.options import format_option, read_run
 
 
 @click.command(short_help="Summarize a run.")
@@ -15,8 +15,8 @@ from agentbench_report.commands.options import RUN_DIRECTORY, format_option, rea
     "--run",
     "directory",
     required=True,
-    type=RUN_DIRECTORY,
-    help="Run directory.",
+    type=RUN,
+    help="The run: path, name, id, or `latest`.",
 )
 @date_flags
 @format_option("md", "csv", "json", description="Markdown, CSV (table of tasks only) or JSON.")
