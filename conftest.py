@@ -15,11 +15,15 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from agentbench_core.values.task import EnvironmentSettings
+
+if TYPE_CHECKING:  # needed only by tests with a browser
+    from playwright.sync_api import Page
 
 # No deadline per example. In CI, examples are always the same: new ones are only useful where failures can be fixed.
 settings.register_profile(
@@ -136,6 +140,25 @@ def _remove_images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         names = subprocess.run(listing, capture_output=True, text=True).stdout.split()
         if leftovers := [name for name in names if name.endswith(marks)]:
             subprocess.run(["docker", "image", "rm", *leftovers], capture_output=True)
+
+
+@pytest.fixture
+def accessibility_problems() -> Callable[[Page], list[str]]:
+    """Check a page as it is now with axe: WCAG 2.2 levels A and AA, and best practices; a line per rule and element."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    def check(page: Page) -> list[str]:
+        rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+        options = {"runOnly": {"type": "tag", "values": rules}, "resultTypes": ["violations"]}
+        response = Axe().run(page, options=options).response
+        assert len(response["passes"]) >= 20, "axe must have looked at a page with content"
+        return [
+            f"{rule['id']}: {' '.join(map(str, node['target']))}: {node['failureSummary'].splitlines()[-1].strip()}"
+            for rule in response["violations"]
+            for node in rule["nodes"]
+        ]
+
+    return check
 
 
 _NOT_RUN = "not run: "

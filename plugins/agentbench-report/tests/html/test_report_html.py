@@ -290,7 +290,7 @@ def test_evidence_before_the_damage_is_shown(make_evidence: Make, report_on: Rep
 def test_scrollable_code_can_be_focused_and_has_a_name(make_evidence: Make, report_on: Report) -> None:
     _, held = pages(report_on(make_evidence("a", {"x": True})))
     blocks = [attributes for tag, attributes in held[1].tags if tag == "pre"]
-    assert {(block["tabindex"], block["role"]) for block in blocks} == {("0", "region")}
+    assert {(block["tabindex"], block["role"]) for block in blocks} == {("0", "group")}
     names = [block["aria-label"] for block in blocks]
     assert all(names)
     assert {"Final patch", "After the change (must pass), stdout", "Reasoning", "user"} <= set(names)

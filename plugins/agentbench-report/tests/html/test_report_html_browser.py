@@ -156,7 +156,7 @@ def test_tests_by_name(make_evidence: Make, report_once: Report, visit: Visit, w
     expect(got).to_have_text("60")
     expect(tests.last.get_by_text("DurationError: expected a number at 4")).to_be_visible()
     expect(section.locator(".rest").get_by_text("not run")).to_be_visible()
-    passed = section.get_by_role("region", name="Tests that passed")
+    passed = section.get_by_role("group", name="Tests that passed")
     expect(passed).to_be_hidden()
     section.get_by_text("Passed 50").click()
     expect(passed.get_by_role("row")).to_have_count(51)
