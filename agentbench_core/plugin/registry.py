@@ -27,7 +27,9 @@ _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
     "agentbench-openrouter": {"llm": ["openrouter"], "command": ["openrouter"]},
     "agentbench-report": {"command": ["report"]},
     "agentbench-tasks": {
-        "command": ["tasks mine", "tasks new", "tasks pin", "tasks refresh", "tasks strengthen", "validate-tasks"]
+        "command": [
+            *("init", "tasks mine", "tasks new", "tasks pin", "tasks refresh", "tasks strengthen", "validate-tasks")
+        ]
     },
     "agentbench-subagents": {"agent": ["context_packer", "subagents"]},
     "agentbench-testing": {"command": ["plugins check", "plugins new"]},

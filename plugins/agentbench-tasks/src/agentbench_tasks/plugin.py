@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 AGENTBENCH_API = 1
 
 _COMMANDS = (
+    ("init", "init.command:init", "Prepare a repository: settings, a suite, a gate and a workflow."),
     ("tasks mine", "mining.command:mine_tasks", "Create tasks from the fixes in a repository's history."),
     ("tasks new", "new_command:new_task", "Create a small task, or one from a fix."),
     ("tasks pin", "pin:pin_tasks", "Write the commit of an edited task into task.yaml."),

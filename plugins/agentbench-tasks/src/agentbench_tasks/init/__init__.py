@@ -1,0 +1,1 @@
+"""``agentbench init``: prepare a repository for AgentBench."""
