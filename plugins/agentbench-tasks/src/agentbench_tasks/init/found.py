@@ -104,7 +104,7 @@ def find(directory: Path, registry: Registry, suite: str) -> Found:
         python, note = choice.version, choice.note
     except RejectedError as error:
         python, note = "", error.rejection.reason
-    source, ref = _own_source()
+    source, ref = own_source()
     return Found(
         directory=directory,
         repository=_repository(directory),
@@ -185,7 +185,7 @@ def _tests(tree: DirectoryTree, project: Project) -> Iterator[str]:
         yield "nox"
 
 
-def _own_source() -> tuple[str, str]:
+def own_source() -> tuple[str, str]:
     """Where this AgentBench was installed from (PEP 610), if other machines can reach it: a git URL, and a commit."""
     try:
         told = json.loads(metadata.distribution("agentbench-core").read_text("direct_url.json") or "{}")

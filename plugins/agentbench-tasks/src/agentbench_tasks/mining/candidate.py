@@ -34,7 +34,14 @@ from agentbench_tasks.mining.ledger import Entry
 from agentbench_tasks.mining.new_names import new_names
 from agentbench_tasks.mining.pins import classify
 from agentbench_tasks.mining.splitting import PROTECTED, Split, split
-from agentbench_tasks.mining.task_files import TaskText, install_task, remove_staged, rewrite_task, write_task
+from agentbench_tasks.mining.task_files import (
+    TaskText,
+    install_task,
+    portable_url,
+    remove_staged,
+    rewrite_task,
+    write_task,
+)
 from agentbench_tasks.mining.trials import Outcomes, Trials, sample, test_command
 from agentbench_tasks.mining.values import OF_TEXT, Code, Commit, Description, RejectedError
 from agentbench_tasks.mining.workshop import Workshop
@@ -151,7 +158,8 @@ class Candidate:
                 self.proposals = count_proposals(shop, task, outcomes.fail_to_pass, self._step)
             else:
                 attacked(shop, task, self._step)
-            final = attrs.evolve(final, provenance=self._provenance(text, described, outcomes))
+            url = portable_url(text.url, shop.root / task_id)
+            final = attrs.evolve(final, url=url, provenance=self._provenance(text, described, outcomes))
             rewrite_task(staged, task_id, shop.settings.suite, final)
             install_task(staged, shop.root, task_id)
             return task_id, f"valid in {len(report.checks)} of {len(report.checks)} checks"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -94,6 +95,12 @@ class TaskText:
             "oracle": {"patch": PATCH},
             "provenance": dict(self.provenance),
         }
+
+
+def portable_url(url: str, task: Path) -> str:
+    """The URL for a task: relative if the repository contains the task's directory, so that every clone has both."""
+    task = task.resolve()
+    return os.path.relpath(url, task) if url.startswith("/") and task.is_relative_to(url) else url
 
 
 def write_task(directory: Path, task_id: str, suite: str, text: TaskText, split: Split) -> Task:

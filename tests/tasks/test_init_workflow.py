@@ -1,0 +1,142 @@
+"""The workflow that ``agentbench init`` writes, and docs/gate.md shows, works as it stands on 30 tasks."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+import yaml
+
+from agentbench_report.gate.checks import least_pairs
+from agentbench_report.gate.config import read_gate_config
+from agentbench_tasks.init.files import LEAST_PAIRS, gate, workflow
+from agentbench_testing.fixtures import RunAgentbench
+from tests.histories import History
+from tests.tasks.workflow_runner import INPUTS, Workflow, source_repository
+
+ROOT = Path(__file__).parents[2]
+TASKS = 30
+DIFF = "--- a/texts/{n}.txt\n+++ b/texts/{n}.txt\n@@ -1 +1 @@\n-wrong\n+right\n"
+
+
+@pytest.mark.parametrize("prefix", ["", "services/shop app/"])
+def test_the_workflow_is_valid(prefix: str) -> None:
+    """By GitHub's schema."""
+    schema = json.loads(
+        resources.files("check_jsonschema").joinpath("builtin_schemas/vendor/github-workflows.json").read_text()
+    )
+    text = workflow(suite="shop", prefix=prefix, source="https://git.example.com/agentbench.git", ref="v1")
+    content = yaml.safe_load(text)
+    content["on"] = content.pop(True)  # YAML 1.1 reads the key as a boolean
+    jsonschema.Draft7Validator(schema).validate(content)
+    assert content["defaults"]["run"]["working-directory"] == (prefix.rstrip("/") or ".")
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft7Validator(schema).validate({**content, "permissions": {"contents": "all"}})
+
+
+def test_keys_are_secrets_of_two_steps_and_never_of_forks() -> None:
+    content = yaml.safe_load(workflow(suite="shop"))
+    job = content["jobs"]["gate"]
+    assert "github.event.pull_request.head.repo.full_name == github.repository" in job["if"]
+    assert content["permissions"] == {"contents": "read"}
+    assert "pull_request_target" not in str(content)
+    keyed = [step["name"] for step in job["steps"] if "secrets." in str(step)]
+    assert keyed == ["Run the current configuration", "Run the candidate"]
+    assert job["timeout-minutes"] > 0
+    assert {step["uses"] for step in job["steps"] if "uses" in step} <= INPUTS.keys()
+
+
+def test_docs_show_the_workflow_and_the_gate_that_init_writes() -> None:
+    page = (ROOT / "docs/gate.md").read_text(encoding="utf-8").partition("\n## In CI\n")[2].partition("\n## ")[0]
+    shown = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert shown == [workflow(suite="shop"), gate(TASKS, "shop")]
+    assert f"{TASKS} tasks" in page
+
+
+@pytest.mark.parametrize("tasks", [0, 11, 25, 30, 52, 500])
+def test_the_gate_has_a_margin_that_its_tasks_can_satisfy(tmp_path: Path, tasks: int) -> None:
+    (tmp_path / "gate.yaml").write_text(gate(tasks, "shop"))
+    rules = read_gate_config(tmp_path / "gate.yaml").rules("shop")
+    assert rules.margin is not None
+    assert rules.min_pairs == least_pairs(rules.margin, 0.05) == LEAST_PAIRS[rules.margin]
+    assert rules.min_pairs <= tasks or tasks == 0
+
+
+@pytest.fixture
+def shop(tmp_path: Path, run_agentbench: RunAgentbench) -> Path:
+    """A team's repository with 30 tasks from its own history, prepared by ``agentbench init``.
+
+    Its agent is `scripted`, which applies reference solutions: it stands in for a model, and is labeled.
+    """
+    history = History(tmp_path / "shop")
+    texts = {f"texts/{n}.txt": "wrong\n" for n in range(TASKS)}
+    base = history.commit("The first version", {**texts, "pyproject.toml": '[project]\nname = "shop"\nversion = "1"\n'})
+    history.commit("Correct all texts", dict.fromkeys(texts, "right\n"))
+    tasks: dict[str, str | None] = {}
+    for n in range(TASKS):
+        command = f"grep -q right texts/{n}.txt"
+        spec: dict[str, Any] = {
+            "id": f"text-{n}",
+            "suite": "shop",
+            "description": f"The text in texts/{n}.txt is wrong.",
+            "repo": {"url": "../../..", "commit": base},
+            "environment": {"timeout_sec": 60},
+            "validation": {"failing_command": command, "passing_command": command},
+            "oracle": {"patch": "solution.patch"},
+        }
+        tasks[f"tasks/shop/text-{n}/task.yaml"] = json.dumps(spec)
+        tasks[f"tasks/shop/text-{n}/solution.patch"] = DIFF.format(n=n)
+    settings = '[run]\nsuite = "shop"\nworkers = 2\n\n[sandbox]\nname = "local"\n\n[scorer]\nname = "plain"\n'
+    history.commit("Tasks for agents", {**tasks, "agentbench.toml": settings})
+    done = run_agentbench("init", cwd=history.path)
+    assert done.code == 0, done.err
+    scripted = "agent: {name: scripted}\n"
+    rules = (history.path / "gate.yaml").read_text() + "labels: {oracle: ignore}  # the agent is `scripted`\n"
+    variants: dict[str, str | None] = {f"configs/variants/{name}.yaml": scripted for name in ("current", "candidate")}
+    history.commit("A gate for the agent", {"gate.yaml": rules, **variants})
+    return history.path
+
+
+@pytest.mark.long
+@pytest.mark.docker
+def test_the_workflow_passes_a_good_candidate_and_fails_a_bad_one(shop: Path, tmp_path: Path) -> None:
+    """Every step runs in order in a new clone; AgentBench is installed from a git URL, as the workflow says."""
+    place = tmp_path / "runner"
+    place.mkdir()
+    source = source_repository(ROOT, tmp_path / "agentbench")
+    job = Workflow(
+        text=(shop / ".github/workflows/agentbench.yml").read_text(),
+        origin=shop,
+        place=place,
+        variables={"AGENTBENCH_SOURCE": str(source)},
+        environment={"PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+    )
+    job.run()
+    (place / "temp/image.tar").unlink()
+    assert job.failed == [], "\n".join(job.log)
+    assert job.summary.startswith("# Gate: PASS")
+    assert {"gate.md", "gate.xml", "report.html"} <= set(job.uploaded)
+    kept = {path.partition("/tasks/")[2].partition("/")[2] for path in job.uploaded if path.startswith("artifacts/")}
+    assert {"meta/environment.json", "diffs/final.patch", "task.yaml"} <= kept
+    assert not any(path.startswith("repo/") for path in kept), "workspaces are left out"
+    records = [path for path in job.uploaded if path.endswith("/attempts.jsonl")]
+    assert len(records) == 2
+    assert all((job.checkout / path).read_text().count("\n") == TASKS for path in records)
+
+    (job.checkout / "configs/variants/candidate.yaml").write_text("agent: {name: idle}\n")
+    for path in ("artifacts/candidate", "gate.md", "gate.xml", "report.html"):
+        (job.checkout / path).rename(place / f"first-{Path(path).name}")
+    (place / "summary.md").unlink()
+    job.run(first="Run the candidate")
+    assert job.failed == ["Gate"], "\n".join(job.log)
+    assert job.log[-3].startswith("Gate: exit 1\n")
+    assert job.summary.startswith("# Gate: FAIL")
+    suite = ElementTree.parse(job.checkout / "gate.xml").getroot()[0]
+    assert int(suite.get("failures", 0)) > 0
+    assert "report.html" in job.uploaded
