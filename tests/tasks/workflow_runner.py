@@ -37,6 +37,7 @@ class Workflow:
     log: list[str] = attrs.field(factory=list)  #: name and output of each step that ran
     failed: list[str] = attrs.field(factory=list)  #: names of the steps that failed
     uploaded: list[str] = attrs.field(factory=list)  #: files of the artifact, relative to the checkout
+    unmatched: list[str] = attrs.field(factory=list)  #: patterns of the artifact without a file
     _outputs: dict[str, str] = attrs.field(factory=dict)
 
     @property
@@ -57,6 +58,7 @@ class Workflow:
         steps = job["steps"]
         names = [step.get("name", step.get("uses", "")) for step in steps]
         self.failed.clear()
+        self.unmatched.clear()
         for name, step in list(zip(names, steps, strict=True))[names.index(first) if first else 0 :]:
             condition = step.get("if", "success()")
             assert condition in ("success()", "always()")
@@ -101,13 +103,13 @@ class Workflow:
         assert self._evaluated(inputs["key"])
 
     def _upload(self, inputs: Mapping[str, Any]) -> None:
-        """Collect the files, without hidden ones; every pattern must match something."""
+        """Collect the files, without hidden ones."""
         found: set[Path] = set()
         for pattern in inputs["path"].split("\n"):
             exclude, pattern = pattern.startswith("!"), pattern.strip().removeprefix("!")
             paths = {file for path in self.checkout.glob(pattern) for file in (path, *path.rglob("*"))} if pattern else ()
             if pattern:
-                assert paths, f"{pattern} matches nothing"
+                self.unmatched += [] if paths else [pattern]
                 found = found - set(paths) if exclude else found | set(paths)
         files = [path.relative_to(self.checkout) for path in found if path.is_file()]
         self.uploaded = sorted(str(file) for file in files if not any(part.startswith(".") for part in file.parts))
