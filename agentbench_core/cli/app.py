@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
@@ -29,7 +31,7 @@ CORE_COMMANDS = {
     "replay": ("agentbench_core.cli.run:replay", "Repeat a run with its recorded model responses."),
     "run": ("agentbench_core.cli.run:run", "Run variants on the tasks of a suite."),
     "run-task": ("agentbench_core.cli.run:run_task", "Run variants on one task, given its task.yaml."),
-    "runs list": ("agentbench_core.cli.runs:list_runs", "List run directories, oldest first."),
+    "runs list": ("agentbench_core.cli.runs_list:list_command", "List run directories, oldest first."),
     "runs rebuild": ("agentbench_core.cli.runs:rebuild_run", "Repair damaged records and events."),
     "runs show": ("agentbench_core.cli.runs:show_run", "Show a run and its attempts."),
     "tasks list": ("agentbench_core.cli.tasks:list_tasks", "List tasks by suite."),
@@ -105,10 +107,30 @@ def shortened(text: str, limit: int = 300) -> str:
     return shorten(message, limit)
 
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print columns of text under their headings; the last column is not padded."""
-    for line in table_lines(headers, rows):
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, optional: Sequence[str] = ()) -> None:
+    """Print columns of text under their headings; the last column is not padded.
+
+    If the table is wider than the terminal, columns named in ``optional`` are left out, the first one first, and a line
+    below names them. Output that is not a terminal has all columns.
+    """
+    every = [tuple(map(_one_line, row)) for row in (headers, *rows)]
+    left_out: list[str] = []
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    while True:
+        retained = [column for column, head in enumerate(headers) if head not in left_out]
+        head, *below = ([row[column] for column in retained] for row in every)
+        lines = table_lines(head, below)
+        if width is None or max(map(len, lines)) <= width or len(left_out) == len(optional):
+            break
+        left_out.append(optional[len(left_out)])
+    for line in lines:
         say(line)
+    if left_out:
+        say(f"not shown: {', '.join(sorted(left_out))} (--json has everything)")
+
+
+def _one_line(cell: str) -> str:
+    return escape_control(cell).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def table_lines(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Sequence[str]:

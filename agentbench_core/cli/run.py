@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import click
 
 from agentbench_core.cli.app import App, say
@@ -19,6 +20,7 @@ from agentbench_core.cli.selection import date_flags, selected_tasks
 from agentbench_core.errors import RunStoppedError
 from agentbench_core.evidence.layout import SUMMARY
 from agentbench_core.evidence.reader import open_run
+from agentbench_core.evidence.tags import parse_tag
 from agentbench_core.inputs.config import RunSettings
 from agentbench_core.inputs.suite import Task, read_task
 from agentbench_core.inputs.variants import read_presets
@@ -53,6 +55,13 @@ _UNISOLATED = click.option(
     help="Repeat the plan of an earlier run as a new run.",
 )
 @click.option(
+    "--tag",
+    "tags",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Tag the run, to find it with `agentbench runs list --tag`. Repeatable.",
+)
+@click.option(
     "--allow-changes", is_flag=True, help="With --resume: continue even if tasks, settings or versions have changed."
 )
 @_UNISOLATED
@@ -64,6 +73,7 @@ def run(
     dates: DateRange,
     resumed: tuple[Path, ...],
     like: tuple[Path, ...],
+    tags: tuple[str, ...],
     allow_changes: bool,
     allow_unisolated: bool,
     **typed: Any,
@@ -95,16 +105,18 @@ def run(
         if value and (task_globs or dates.is_limited):
             unused = " ".join([*(["--task"] if task_globs else []), *([str(dates)] if dates.is_limited else [])])
             raise click.UsageError(f"{flag} uses the tasks of the run; remove {unused}")
-    if like:
-        return _run(app, like_group(app, like, typed, allow_unisolated=allow_unisolated), allow_unisolated)
-    if resumed:
-        group = resumed_group(app, resumed, typed, allow_changes=allow_changes, allow_unisolated=allow_unisolated)
-        return _run(app, group, allow_unisolated)
 
     def find(settings: RunSettings) -> Sequence[Task]:
         return selected_tasks(settings, task_globs, dates)
 
-    return _run(app, _new_group(app, typed, find, allow_unisolated), allow_unisolated)
+    parsed = dict(map(parse_tag, tags))
+    if like:
+        group = like_group(app, like, typed, allow_unisolated=allow_unisolated)
+    elif resumed:
+        group = resumed_group(app, resumed, typed, allow_changes=allow_changes, allow_unisolated=allow_unisolated)
+    else:
+        group = _new_group(app, typed, find, allow_unisolated)
+    return _run(app, attrs.evolve(group, tags=parsed), allow_unisolated)
 
 
 @click.command()

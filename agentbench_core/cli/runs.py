@@ -1,4 +1,4 @@
-"""``agentbench runs``: run directories."""
+"""``agentbench runs show`` and ``runs rebuild``: one run directory."""
 
 from __future__ import annotations
 
@@ -10,42 +10,16 @@ import click
 
 from agentbench_core.cli.app import print_json, print_table, say, shortened
 from agentbench_core.cli.delegations import agent_trees
-from agentbench_core.cli.flags import RUN, json_flag, run_settings
+from agentbench_core.cli.flags import RUN, json_flag
 from agentbench_core.converter import dump
-from agentbench_core.errors import AgentBenchError, RunStoppedError
+from agentbench_core.errors import RunStoppedError
 from agentbench_core.evidence import layout
-from agentbench_core.evidence.reader import RunDirectory, find_runs, open_run
+from agentbench_core.evidence.reader import RunDirectory, open_run
 from agentbench_core.evidence.recovery import rebuild, restore_manifest
-from agentbench_core.inputs.documents import near
+from agentbench_core.evidence.tags import read_tags
 from agentbench_core.run.group.manifest import in_words
 from agentbench_core.values.failures import Outcome
 from agentbench_core.values.record import AttemptRecord
-
-
-@click.command("list")
-@click.option(
-    "--out",
-    metavar="DIR",
-    default=lambda: run_settings().out,
-    show_default=False,
-    help="Directory of run directories. [default: artifacts/runs]",
-)
-@json_flag
-def list_runs(out: str, as_json: bool) -> None:
-    """List run directories, oldest first."""
-    rows = []
-    for path in find_runs(Path(out)):
-        try:
-            rows.append(_row(open_run(path)))
-        except AgentBenchError as error:
-            say(f"skipped: {error.message}", err=True)
-    if as_json:
-        print_json(rows)
-    elif not rows:
-        say(f"no runs in {out}{'' if Path(out).exists() else near(Path(out))}")
-    else:
-        headers = tuple(rows[0])
-        print_table([head.upper() for head in headers], [[str(row[head]) for head in headers] for row in rows])
 
 
 @click.command("show")
@@ -58,9 +32,9 @@ def show_run(run_dir: Path, as_json: bool) -> None:
     agentbench runs show latest
     """
     run = open_run(run_dir)
-    records = list(run.records())
+    records, tags = list(run.records()), read_tags(run.directory)
     if as_json:
-        print_json({"manifest": dump(run.manifest), "records": [dump(record) for record in records]})
+        print_json({"manifest": dump(run.manifest), "tags": dict(tags), "records": [dump(each) for each in records]})
         return
     manifest = run.manifest
     facts = (
@@ -70,6 +44,7 @@ def show_run(run_dir: Path, as_json: bool) -> None:
         *((("like", in_words(manifest.like)),) if manifest.like else ()),
         *(("resumed", "; ".join([resumption.at, *resumption.changes])) for resumption in manifest.resumed),
         ("status", run.status()),
+        *((("tags", " ".join(f"{key}={value}" for key, value in tags.items())),) if tags else ()),
         ("suite", f"{manifest.suite}, tasks {len(manifest.tasks)}, repeats {manifest.repeats}"),
         ("variant", f"{manifest.variant} ({manifest.variant_digest[:19]})"),
         ("agent", manifest.agent),
@@ -163,18 +138,3 @@ def _cost(run: RunDirectory, records: Sequence[AttemptRecord]) -> Sequence[tuple
         ("model", f"{names}: {calls} calls, {tokens} tokens, {cost:.4f} USD{replayed}"),
         *([("cost", maximum)] if spent > cost + 0.00005 else []),
     )
-
-
-def _row(run: RunDirectory) -> dict[str, object]:
-    records = list(run.records())
-    scored = [record for record in records if record.scored]
-    return {
-        "started": run.manifest.created_at,
-        "suite": run.manifest.suite,
-        "variant": run.manifest.variant,
-        "passed": sum(record.result.passed for record in scored),
-        "scored": len(scored),
-        "planned": len(run.manifest.tasks) * run.manifest.repeats,
-        "status": run.status(),
-        "directory": str(run.directory),
-    }

@@ -16,10 +16,12 @@ from ulid import ULID
 from agentbench_core.converter import dump, load
 from agentbench_core.errors import InputError, RunStoppedError
 from agentbench_core.evidence import journal
+from agentbench_core.evidence.attempt_files import write_refused
 from agentbench_core.evidence.layout import EVENTS, SUMMARY, run_directory_name, task_directory
 from agentbench_core.evidence.reader import RunDirectory, open_run
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.evidence.store import Store
+from agentbench_core.evidence.tags import read_tags, write_tags
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.registry import Provenance
 from agentbench_core.run.attempt.record import local_time
@@ -44,7 +46,8 @@ class RunPlan:
     if something that can affect results has changed. ``max_cost_usd`` is the maximum cost of each run. ``like`` maps
     variants to the run directories whose plan is repeated. ``presets`` is the version of the model presets that the
     settings use. ``quarantined`` maps quarantined tasks to reasons; they are attempted, but excluded from headlines.
-    ``flaky`` maps tasks, quarantined or not, to their measured flakes. Both are keyed by task id.
+    ``flaky`` maps tasks, quarantined or not, to their measured flakes. Both are keyed by task id. ``tags`` are added to
+    the tags of each run.
     """
 
     suite: str
@@ -61,6 +64,7 @@ class RunPlan:
     like: Mapping[str, RunDirectory] = attrs.field(factory=dict)
     presets: str = "none"
     max_cost_usd: float | None = None
+    tags: Mapping[str, str] = attrs.field(factory=dict)
     quarantined: Mapping[str, str] = attrs.field(factory=dict)
     flaky: Mapping[str, str] = attrs.field(factory=dict)
     redactor: Redactor = attrs.field(init=False)
@@ -185,12 +189,14 @@ def open_run_writer(
             )
         if before is None:
             _begin(store, manifest)
+            _tag(store, group)
             store.emit(RunStarted(run_id=manifest.run_id, attempts=len(plans)))
             yield RunWriter(store=store, variant=variant, plans=plans, planned=len(plans))
             return
         for note in store.recovery:
             store.emit(Warning_(message=note))
             observer.note(f"{directory.name}: {note}")
+        _tag(store, group)
         rest = resume(before, store, plans, allow_changes=group.allow_changes)
         if rest.plans:  # otherwise the manifest stays as it is, whatever has changed since
             store.write_manifest(manifest)
@@ -215,6 +221,15 @@ def _begin(store: Store, manifest: RunManifest) -> None:
         raise RunStoppedError(
             error.message, remedy="Nothing was recorded. Choose another directory: --out DIR"
         ) from None
+
+
+def _tag(store: Store, group: RunPlan) -> None:
+    """Add the tags of the command to those of the run, which a resumed run may already have."""
+    if group.tags:
+        try:
+            write_tags(store.directory, {**read_tags(store.directory), **group.redactor.clean_value(dict(group.tags))})
+        except OSError as error:
+            raise write_refused(store.directory, error) from None
 
 
 def _fresh(group: RunPlan, variant: Variant) -> Path:
