@@ -24,6 +24,13 @@ from .cli.flags import (
     tasks_flag as tasks_flag,
 )
 from .cli.groups import variant_for_tasks as variant_for_tasks
+from .cli.runs_list import (
+    RunFilter as RunFilter,
+    duration_text as duration_text,
+    run_filters as run_filters,
+    runs_out_flag as runs_out_flag,
+    selected_runs as selected_runs,
+)
 from .cli.selection import (
     date_flags as date_flags,
     selected_tasks as selected_tasks,
@@ -33,6 +40,7 @@ from .errors import (
     UnknownNameError as UnknownNameError,
     did_you_mean as did_you_mean,
 )
+from .evidence.recovery import lock_run as lock_run
 from .evidence.redaction import Redactor as Redactor
 from .evidence.run_list import (
     RunInfo as RunInfo,

@@ -165,8 +165,11 @@ def open_run(directory: Path) -> RunDirectory:
 
 
 def find_runs(out: Path) -> Sequence[Path]:
-    """Every run directory in ``out``, sorted by name, which begins with the local time of its start."""
-    return sorted(path.parent for path in out.glob(f"*/{layout.MANIFEST}"))
+    """Every run directory in ``out``, sorted by name, which begins with the local time of its start.
+
+    Hidden directories are left out: they are being unpacked or deleted.
+    """
+    return sorted(path.parent for path in out.glob(f"[!.]*/{layout.MANIFEST}"))
 
 
 def _record(line: verification.Line) -> AttemptRecord:

@@ -154,7 +154,7 @@ REGISTRATIONS: Mapping[str, Registration] = {
 COMMAND_GROUPS: Mapping[str, str] = {
     "config": "Show settings and their origins.",
     "plugins": "List, show, check and create plugins.",
-    "runs": "List, show and repair run directories.",
+    "runs": "List, show, repair, tag, share and remove run directories.",
     "tasks": "List, show, create and attack tasks.",
 }
 """The core's command groups, with summaries. A plugin may add a command to a group, such as ``tasks mine``."""

@@ -22,6 +22,7 @@ CHOSEN = (
     "agentbench-openrouter",
     "agentbench-outline",
     "agentbench-report",
+    "agentbench-runs",
     "agentbench-subagents",
     "agentbench-tasks",
     "agentbench-testing",

@@ -1,0 +1,1 @@
+"""Commands for run directories: tag, measure, prune, pack and unpack them."""

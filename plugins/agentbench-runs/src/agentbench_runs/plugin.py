@@ -1,0 +1,28 @@
+"""Registers this distribution's commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agentbench_core import hookimpl
+
+if TYPE_CHECKING:
+    from agentbench_core import RegisterCommand
+
+AGENTBENCH_API = 1
+
+_COMMANDS = (
+    ("runs du", "du:du", "Show how much space runs use, and for what."),
+    ("runs pack", "packing:pack", "Write runs to one file, to hand them to somebody."),
+    ("runs prune", "prune:prune", "Delete runs by age, size, tag or status."),
+    ("runs tag", "tag:tag", "Add tags to a run, or remove them."),
+    ("runs unpack", "unpack:unpack", "Read runs from a file written by runs pack."),
+)
+"""Name, target in this package, and summary of each command."""
+
+
+@hookimpl
+def agentbench_register_commands(register: RegisterCommand) -> None:
+    """The commands for run directories."""
+    for name, target, summary in _COMMANDS:
+        register(name, f"agentbench_runs.{target}", summary=summary)

@@ -1,0 +1,54 @@
+"""``agentbench runs unpack``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from agentbench_core import InputError
+from agentbench_core.harness import run_info, runs_out_flag, say
+from agentbench_runs.leftovers import unpacking
+from agentbench_runs.sizes import SizeType
+from agentbench_runs.unpacking import Limits, unpack_into
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@runs_out_flag
+@click.option("--max-size", type=SizeType(), default="20GB", show_default=True, help="Refuse files with more content.")
+def unpack(file: Path, out: str, max_size: int) -> None:
+    """Read runs from a file that `agentbench runs pack` has written.
+
+    \b
+    agentbench runs unpack comparison.tar.gz
+
+    The file may come from somebody whom you do not trust: it can only create new run directories, and all commands
+    treat what is in them as untrusted. A run whose directory already exists is refused.
+    """
+    for directory in unpack_file(file, Path(out), Limits(bytes=max_size)):
+        say(f"unpacked {run_info(directory).short_name}: {directory}")
+
+
+def unpack_file(file: Path, out: Path, limits: Limits) -> list[Path]:
+    """Unpack a file, and return the new run directories in ``out``.
+
+    All of them appear at the end, when everything was checked. Raises InputError if the file is refused.
+    """
+    from agentbench_core import open_run
+
+    with unpacking(out) as hidden:
+        content = hidden / "runs"
+        content.mkdir()
+        names = unpack_into(file, content, limits)
+        for name in names:
+            open_run(content / name)
+            run_info(content / name)
+            if os.path.lexists(out / name):
+                raise InputError(
+                    f"{out / name} already exists", remedy="Unpack the file into another directory: --out DIR"
+                )
+        for name in names:
+            (content / name).rename(out / name)
+    return [out / name for name in names]
