@@ -1,7 +1,8 @@
 """Resolve settings: merge ordered layers into one value, and keep the origin of each setting.
 
 Files and flags are both layers. A later layer wins, setting by setting; selecting another component
-(``agent``, ``llm``, ``sandbox``, ``scorer``) drops the options that earlier layers set for the old one.
+(``agent``, ``llm``, ``sandbox``, ``scorer``) drops the options that earlier layers set for the old one. Only
+``artifacts.redact`` is the union of all layers, so that no layer can switch off the redaction of another one.
 """
 
 from __future__ import annotations
@@ -55,6 +56,17 @@ class LimitSettings:
 
 
 @attrs.frozen(kw_only=True)
+class ArtifactSettings:
+    """Files to save from every attempt; they override those of the task, except for ``redact``."""
+
+    keep_workspace: bool | None = option(None, help="save what differs from the prepared workspace; null: as the task")
+    full_logs: bool | None = option(None, help="also save unshortened logs; null: as the task")
+    redact: tuple[str, ...] = option(
+        (), help="names of environment variables whose values are redacted, in addition to those of the task"
+    )
+
+
+@attrs.frozen(kw_only=True)
 class RunSettings:
     """What to run, and where to write results."""
 
@@ -79,6 +91,7 @@ class Settings:
     scorer: Choice = Choice(name="tests")  #: the scorer
     model: ModelSettings = ModelSettings()  #: the model and its sampling parameters
     limits: LimitSettings = LimitSettings()  #: limits of every attempt; they override those of the task
+    artifacts: ArtifactSettings = ArtifactSettings()  #: files to save from every attempt
     tools: tuple[str, ...] = ("apply_patch", "list_files", "read_file", "run", "search")  #: names of the tools
     tool: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)  #: options of tools, by name
     auditors: tuple[str, ...] = ()  #: names of the auditors
@@ -90,6 +103,9 @@ class Settings:
 _FIELDS = {field.name: field for field in attrs.fields(Settings)}
 _CHOICES = [name for name, field in _FIELDS.items() if isinstance(field.default, Choice)]
 """Sections that select a component; every key in them except ``name`` is one of its options."""
+
+_UNITED = {("artifacts", "redact")}
+"""Lists to which every layer adds its names."""
 
 _LISTS = {f"{name}s": name for name in _FIELDS if f"{name}s" in _FIELDS}
 """Settings that are lists of names, with the section that holds options by name."""
@@ -174,11 +190,21 @@ def resolve(layers: Sequence[Layer], name_of: Callable[[str, str], str] = lambda
             chosen, known = flat.get((section, "name")), leaves.get((section, "name"))
             if chosen is not None and known is not None and known.value != chosen:
                 leaves = {key: leaf for key, leaf in leaves.items() if key[0] != section}
+        before = leaves
         for key, value in flat.items():
             leaves = {old: leaf for old, leaf in leaves.items() if not _overlap(old, key)}
-            leaves[key] = Setting(value=value, origin=source.origin)
+            new = Setting(value=value, origin=source.origin)
+            leaves[key] = _united(before[key], new) if key in _UNITED and key in before else new
     settings = _load(_nested({key: leaf.value for key, leaf in leaves.items()}), "settings")
     return Resolved(settings=settings, leaves={".".join(key): leaf for key, leaf in sorted(leaves.items())})
+
+
+def _united(one: Setting, other: Setting) -> Setting:
+    """The names of both lists, with the origins of all names."""
+    added = [name for name in other.value if name not in one.value]
+    if not one.value or not added:
+        return one if one.value else other
+    return Setting(value=[*one.value, *added], origin=f"{one.origin}, {other.origin}")
 
 
 def _overlap(one: _Key, other: _Key) -> bool:

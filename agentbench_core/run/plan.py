@@ -7,6 +7,7 @@ import attrs
 from agentbench_core.inputs.suite import Task
 from agentbench_core.run.variant import ConfiguredComponent, Variant
 from agentbench_core.values.record import AttemptLimits
+from agentbench_core.values.task import Artifacts
 
 
 @attrs.frozen(kw_only=True)
@@ -35,4 +36,14 @@ class AttemptPlan:
             timeout_sec=ours.timeout_sec or task.environment.timeout_sec,
             tool_timeout_sec=ours.tool_timeout_sec or task.environment.tool_timeout_sec,
             max_steps=ours.max_steps or task.agent.max_steps,
+        )
+
+    @property
+    def artifacts(self) -> Artifacts:
+        """What to save: the variant's settings, or the task's where the variant sets none; both lists are redacted."""
+        ours, task = self.variant.settings.artifacts, self.task.spec.artifacts
+        return Artifacts(
+            keep_workspace=task.keep_workspace if ours.keep_workspace is None else ours.keep_workspace,
+            full_logs=task.full_logs if ours.full_logs is None else ours.full_logs,
+            redact=tuple(dict.fromkeys((*task.redact, *ours.redact))),
         )

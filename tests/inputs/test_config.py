@@ -56,6 +56,15 @@ def test_another_component_does_not_inherit_options() -> None:
     assert resolve([file, assignment("agent=x")]).settings.agent.options == {"depth": 3}
 
 
+def test_no_layer_can_switch_off_the_redaction_of_another_one() -> None:
+    """Each layer adds names; the origin lists the layers that did."""
+    file = layer("file", {"artifacts": {"redact": ["A", "B"]}})
+    resolved = resolve([file, assignment("artifacts.redact=[]"), assignment("artifacts.redact=[B, C]")])
+    assert resolved.settings.artifacts.redact == ("A", "B", "C")
+    assert resolved.leaves["artifacts.redact"].origin == "file, --set artifacts.redact=[B, C]"
+    assert resolve([file, assignment("artifacts.redact=[A]")]).leaves["artifacts.redact"].origin == "file"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -181,7 +181,7 @@ class _Attempt:
         if self.recording.directory is None:
             return
         self.recording.files.write("diffs/final.patch", change.diff)
-        if self.plan.task.spec.artifacts.keep_workspace:
+        if self.plan.artifacts.keep_workspace:
             for left_out in save_workspace(workspace, self.recording.files):
                 self.recording.log.emit(Warning_(message=f"not saved in repo/: {left_out}"))
 

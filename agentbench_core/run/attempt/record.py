@@ -148,7 +148,7 @@ def write_evidence(
     ``setup`` is the output of the setup: standard output and standard error.
     """
     files.write("task.yaml", plan.task.text)
-    full = plan.task.spec.artifacts.full_logs
+    full = plan.artifacts.full_logs
     files.log("setup", *setup, full=full)
     if result.baseline:
         files.log("failing", result.baseline.verdict.stdout, result.baseline.verdict.stderr, full=full)

@@ -45,7 +45,7 @@ class ScoringRun:
         limits_hit = LimitCounter(self.monitor)
 
         def save_output(result: ExecResult) -> None:
-            self.recording.files.log("passing", result.stdout, result.stderr, full=spec.artifacts.full_logs)
+            self.recording.files.log("passing", result.stdout, result.stderr, full=self.plan.artifacts.full_logs)
 
         context = ScoringContext(
             environment=CountingEnvironment(self.prepared.environment, limits_hit),

@@ -77,6 +77,7 @@ class RunPlan:
             ours |= {task.spec.id, str(task.directory.resolve()), *directories}
         secret = {name for task in self.tasks for name in task.spec.artifacts.redact}
         for variant in self.variants:  # options ending in _env contain the name of a secret variable
+            secret |= {*variant.settings.artifacts.redact}
             secret |= {str(leaf.value) for key, leaf in variant.settings_with_origins.items() if key.endswith("_env")}
         return Redactor(os.environ, secret, ours=ours)
 

@@ -111,7 +111,7 @@ def _git(home: Path, *arguments: str) -> str:
 
 _EXECUTION_SETTINGS = (
     *("run.workers", "run.out", "run.tasks", "run.min_free_mb", "run.max_cost_usd", "run.preflight_sec"),
-    *("reporters", "reporter."),
+    *("artifacts.", "reporters", "reporter."),
 )
 _PLACES = ("run.out", "run.tasks")
 _WINDOW = ("context_tokens", "answer_tokens")

@@ -467,10 +467,13 @@ def test_other_machines(tmp_path: Path) -> None:
 
 
 def test_one_name_for_two_variants(tmp_path: Path) -> None:
-    """Settings of the run itself, such as workers, do not count."""
+    """Settings of the run itself, such as workers, and of the files that it saves do not count."""
     configs = [
         {key: {"value": value, "origin": "x"} for key, value in one.items()}
-        for one in ({"model.name": "m1", "run.workers": 1, "agent.x": 1}, {"model.name": "m2", "run.workers": 2})
+        for one in (
+            {"model.name": "m1", "run.workers": 1, "agent.x": 1, "artifacts.keep_workspace": False},
+            {"model.name": "m2", "run.workers": 2},
+        )
     ]
     a, b = (
         made(tmp_path / name, run={"variant": "same", "config": one}) for name, one in zip("ab", configs, strict=True)

@@ -93,11 +93,11 @@ def check_task(
         UnavailableError: this machine lacks a requirement.
     """
     started = time.monotonic()
-    redactor = Redactor(os.environ, task.spec.artifacts.redact)
-    log = WarningLog(lambda message: session.observer.note(redactor.clean_text(message)))
     plan = AttemptPlan(
         run_id="", attempt_id="", task=task, variant=variant, agent=_IDLE, scorer=variant.scorer, repeat=1
     )
+    redactor = Redactor(os.environ, plan.artifacts.redact)
+    log = WarningLog(lambda message: session.observer.note(redactor.clean_text(message)))
     checking = _Checking(plan=plan, session=session, log=log, redactor=redactor, per_test=per_test, audited=audited)
     try:
         checking.run()

@@ -134,7 +134,7 @@ class _TrialRun:
     started: float = attrs.field(factory=time.monotonic)
 
     def __attrs_post_init__(self) -> None:
-        self.redactor = Redactor(os.environ, self.plan.task.spec.artifacts.redact)
+        self.redactor = Redactor(os.environ, self.plan.artifacts.redact)
 
     def run(self) -> Sequence[Trial]:
         """Run one attempt, and score it with each scorer."""

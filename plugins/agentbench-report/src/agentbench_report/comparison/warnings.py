@@ -19,7 +19,7 @@ LABEL_WARNINGS = {
 
 _MACHINE = ("system", "machine", "python", "cpus")
 _MAX_DIFFERENCES = 5
-_EXECUTION_SETTINGS = ("run.", "reporters", "reporter.")
+_EXECUTION_SETTINGS = ("run.", "artifacts.", "reporters", "reporter.")
 """Settings, or prefixes ending with a dot, that affect the execution of a run but not its results."""
 
 
