@@ -95,7 +95,7 @@ class AttemptFiles:
 
     def _path(self, name: str) -> Path:
         # Names in repo/ come from an agent. Our own names stay, even if they match a secret.
-        path = self.directory / (self._redactor.clean_text(name) if name.startswith("repo/") else name)
+        path = self.directory / (self._redactor.clean_text(name) if name.startswith(f"{layout.REPO}/") else name)
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 

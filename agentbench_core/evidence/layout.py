@@ -12,6 +12,11 @@ SUMMARY = "report_summary.md"
 LOCK = ".lock"
 TAGS = "tags.json"
 
+REPO = "repo"
+"""Directory of the files that differ from the prepared tree, relative to the attempt's directory."""
+WORKSPACE = "workspace.json"
+"""The rest of that difference: removed files, links, modes and what is missing in the directory."""
+
 CONVERSATION = "agent/conversation.jsonl"
 TOOL_CALLS = "agent/tool_calls.jsonl"
 """Paths relative to the attempt's directory, like those of logs and diffs below."""

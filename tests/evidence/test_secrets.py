@@ -183,8 +183,8 @@ def check_marks(run: Run) -> None:
     """Check that secrets reached every place, by the number of redaction marks."""
     forms = len(list(encodings(FOUND)))
     conversation = run.read("tasks/one/agent/tool_calls.jsonl")
-    texts = ["logs/setup_stdout_full.txt", "logs/setup_stderr_full.txt", "logs/failing_stdout.txt", "repo/keys.txt"]
-    texts += ["repo/copy.txt", "diffs/final.patch", "logs/passing_stdout.txt", "logs/passing_stderr_full.txt"]
+    texts = ["logs/setup_stdout_full.txt", "logs/setup_stderr_full.txt", "logs/failing_stdout.txt", "repo/copy.txt"]
+    texts += ["diffs/final.patch", "logs/passing_stdout.txt", "logs/passing_stderr_full.txt"]
     for text in [*(run.read(f"tasks/one/{name}") for name in texts), conversation]:
         assert text.count("[redacted SOME_API_KEY]") >= forms
         assert text.count("[redacted PLAIN_NAME]") >= forms

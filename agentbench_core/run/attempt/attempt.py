@@ -29,7 +29,8 @@ from agentbench_core.evidence.store import Store
 from agentbench_core.run.attempt.agent import AgentPhase
 from agentbench_core.run.attempt.auditing import audit_attempt
 from agentbench_core.run.attempt.calibration import calibration
-from agentbench_core.run.attempt.change import FrozenChange, freeze, save_workspace
+from agentbench_core.run.attempt.change import FrozenChange, freeze
+from agentbench_core.run.attempt.final_state import save_final_state
 from agentbench_core.run.attempt.preparation import Baseline, Prepared
 from agentbench_core.run.attempt.record import AttemptResult, conclusion, write_evidence
 from agentbench_core.run.attempt.scoring import ScoringRun
@@ -143,7 +144,7 @@ class _Attempt:
                 deadline.extend(waited)
                 self.monitor.add_wait(waited)
                 change = result.change = freeze(shared.snapshots, prepared.base, workspace, task)
-                self._save_files(workspace, change)
+                self._save_files(prepared, change)
         if (change.included or self.judge_empty) and result.outcome not in UNSCORED:
             with self._phase("score"):
                 result.score = self._score(prepared, change, deadline)
@@ -177,13 +178,14 @@ class _Attempt:
         )
         return scoring.score(change, deadline)
 
-    def _save_files(self, workspace: Path, change: FrozenChange) -> None:
+    def _save_files(self, prepared: Prepared, change: FrozenChange) -> None:
         if self.recording.directory is None:
             return
         self.recording.files.write("diffs/final.patch", change.diff)
         if self.plan.artifacts.keep_workspace:
-            for left_out in save_workspace(workspace, self.recording.files):
-                self.recording.log.emit(Warning_(message=f"not saved in repo/: {left_out}"))
+            snapshots, commit = self.session.shared.snapshots, self.plan.task.spec.repo.commit
+            for missing in save_final_state(change, commit, prepared.base.tree, snapshots, self.recording.files):
+                self.recording.log.emit(Warning_(message=f"not saved in repo/: {missing}"))
 
     @contextlib.contextmanager
     def _fork(self, prepared: Prepared) -> Iterator[Path]:

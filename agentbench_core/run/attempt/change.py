@@ -9,18 +9,12 @@ import attrs
 
 from agentbench_core.errors import ToolError
 from agentbench_core.inputs.suite import Task, editable_paths, protected_paths
-from agentbench_core.run.recording import Evidence
 from agentbench_core.values.record import Change, Label
-from agentbench_core.values.text import name_some, short_name
+from agentbench_core.values.text import name_some
 from agentbench_core.workspace.git import LINK
 from agentbench_core.workspace.paths import TOOL_CACHES
 from agentbench_core.workspace.snapshot import Snapshot, Snapshots
 from agentbench_core.workspace.tree import Tree
-
-_MAX_FILE_BYTES = 64 << 20
-_MAX_BYTES = 1 << 30  # maximum total size of one attempt's saved files
-_MAX_FILES = 50_000
-_LISTED = 20  # maximum skipped files listed by name
 
 
 @attrs.frozen(kw_only=True)
@@ -31,6 +25,8 @@ class FrozenChange:
     excluded: tuple[str, ...]  #: paths of everything else
     diff: bytes  #: unified diff of what is included, for readers
     labels: tuple[Label, ...]  #: labels for what is excluded, and for protected files that agents are allowed to edit
+    all_changes: tuple[Change, ...] = ()  #: included and excluded changes, without tool caches
+    oddities: tuple[str, ...] = ()  #: what a snapshot cannot represent, and why there is none if it failed
 
 
 def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: Task) -> FrozenChange:
@@ -44,16 +40,14 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: Task) ->
     try:
         frozen = snapshots.freeze(base, workspace)
     except ToolError as error:
-        return FrozenChange(
-            included=(), excluded=(), diff=b"", labels=(Label(name="odd_files", evidence=error.message),)
-        )
+        label = Label(name="odd_files", evidence=error.message)
+        return FrozenChange(included=(), excluded=(), diff=b"", labels=(label,), oddities=(error.message,))
+    changes = [one for one in frozen.changes if TOOL_CACHES.isdisjoint(one.path.split("/"))]
     is_protected, is_editable = protected_paths(task), editable_paths(task.spec)
     spelled_out = task.spec.agent.editable_globs
     included: list[Change] = []
     labelled: dict[str, list[str]] = {}
-    for change in frozen.changes:
-        if not TOOL_CACHES.isdisjoint(change.path.split("/")):
-            continue
+    for change in changes:
         if is_protected(change.path):
             labelled.setdefault("touched_protected", []).append(change.path)
             if change.path not in spelled_out:
@@ -73,6 +67,8 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: Task) ->
         excluded=(*sorted(excluded), *frozen.oddities),
         diff=snapshots.diff(base, frozen.snapshot, included),
         labels=tuple(labels),
+        all_changes=tuple(changes),
+        oddities=frozen.oddities,
     )
 
 
@@ -83,36 +79,3 @@ def editable_python(task: Task, workspace: Path) -> tuple[str, ...]:
     with Tree(workspace) as tree:
         results = [path for path in tree.files() if path.endswith(".py") and is_editable(path)]
     return tuple(path for path in results if path in spelled_out or not is_protected(path))
-
-
-def save_workspace(workspace: Path, files: Evidence) -> list[str]:
-    """Copy the regular files of a workspace into ``repo/``, for readers. Verdicts do not depend on these copies.
-
-    Links, tool caches and ``.git``, which a reader's own git would trust, are left out. Returns the other files that
-    were skipped: unreadable or too large ones, and everything beyond the limits.
-    """
-    left_out: list[str] = []
-    try:
-        with Tree(workspace) as source:
-            _keep_files(source, files, left_out)
-    except (ToolError, OSError) as error:
-        left_out.append(f"the rest ({error})")
-    more = len(left_out) - _LISTED
-    return [*left_out[:_LISTED], *([f"and {more} more"] if more > 0 else [])]
-
-
-def _keep_files(source: Tree, files: Evidence, left_out: list[str]) -> None:
-    remaining = _MAX_BYTES
-    wanted = (path for path in source.files() if TOOL_CACHES.isdisjoint(path.split("/")))
-    for number, path in enumerate(wanted):
-        if number >= _MAX_FILES:
-            raise ToolError("too_many_files", f"the limit is {_MAX_FILES} files")
-        try:
-            data = source.read(path, limit=min(_MAX_FILE_BYTES, remaining) + 1)
-            if len(data) > min(_MAX_FILE_BYTES, remaining):
-                left_out.append(f"{short_name(path)} (too large)")
-                continue
-            remaining -= len(data)
-            files.write(f"repo/{path}", data, executable=source.is_executable(path))
-        except (ToolError, OSError) as error:
-            left_out.append(f"{short_name(path)} ({short_name(str(error))})")

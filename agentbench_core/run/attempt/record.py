@@ -232,5 +232,5 @@ def _artifacts(plan: AttemptPlan, directory: Path) -> Mapping[str, str]:
         for stream in ("stdout", "stderr"):
             paths[f"{phase}_{stream}"] = layout.log_path(phase, stream)
     paths |= {"final_patch": "diffs/final.patch", "tool_calls": layout.TOOL_CALLS}
-    paths |= {"conversation": layout.CONVERSATION, "repo": "repo"}
+    paths |= {"conversation": layout.CONVERSATION, "repo": layout.REPO, "workspace": layout.WORKSPACE}
     return {name: path for name, path in paths.items() if name == "task_dir" or (directory / path).exists()}

@@ -274,9 +274,10 @@ def test_invalid_output_of_tools_and_agents_keeps_the_record(run: Run) -> None:
     """An invalid tool result is an error for the agent; odd arguments and files are saved as far as possible."""
     record = run("bad_tools", "--set", "tools=[run, list_files, gives_nothing, gives_bytes]")
     assert ending(record) == ("completed", True, True, None)
-    (events,) = Path("artifacts").glob("runs/*/events.jsonl")
-    warnings = [line for line in events.read_text().splitlines() if '"warning"' in line]
-    assert any("not saved in repo/: big (too large)" in line for line in warnings)
+    (state,) = Path("artifacts").glob("runs/*/tasks/one/workspace.json")
+    assert any(line.startswith("too large (314572800 bytes") for line in json.loads(state.read_text())["odd"])
+    assert (state.parent / "repo/kept.txt").read_text() == "x\n"
+    assert not (state.parent / "repo/big").exists()
 
 
 def test_a_task_that_forbids_edits(run: Run) -> None:

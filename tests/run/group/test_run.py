@@ -52,6 +52,7 @@ def test_the_exact_layout(make_task: Any, agentbench: Any, tmp_path: Path) -> No
         "report_summary.md",
         "tasks/one/task.yaml",
         "tasks/one/repo/app.txt",
+        "tasks/one/workspace.json",
         "tasks/one/agent/tool_calls.jsonl",
         "tasks/one/diffs/step_0001.patch",
         "tasks/one/diffs/final.patch",
@@ -104,13 +105,15 @@ def test_events_are_complete_and_in_order(make_task: Any, agentbench: Any, tmp_p
 
 def test_repeats_and_workers(make_task: Any, agentbench: Any, records: Records) -> None:
     """Each repeat is an attempt with its own directory; shared work is done once."""
-    make_task("a", setup={"commands": ["echo once >> counter.txt"], "capture": []})
+    once = "grep -q fixed app.txt && test $(wc -l < counter.txt) = 1"
+    setup = {"commands": ["echo once >> counter.txt"], "capture": []}
+    make_task("a", setup=setup, validation={"passing_command": once})
     make_task("b")
     done = agentbench("run", "--suite", "mini", "--agent", "scripted", "--repeats", "3", "--workers", "4")
     assert done.code == 0
     assert [(r["task_id"], r["repeat"]) for r in records()] == [(t, k) for t in ("a", "b") for k in (1, 2, 3)]
     assert [r["artifact_paths"]["task_dir"] for r in records()][:3] == ["tasks/a", "tasks/a@2", "tasks/a@3"]
-    assert {path.read_text() for path in Path("artifacts").glob("runs/*/tasks/a*/repo/counter.txt")} == {"once\n"}
+    assert all(record["result"]["passed"] for record in records())
 
 
 def test_one_task_by_its_file_and_some_by_glob(make_task: Any, agentbench: Any, records: Records) -> None:
