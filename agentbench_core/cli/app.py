@@ -34,6 +34,10 @@ CORE_COMMANDS = {
     "runs list": ("agentbench_core.cli.runs_list:list_command", "List run directories, oldest first."),
     "runs rebuild": ("agentbench_core.cli.runs:rebuild_run", "Repair damaged records and events."),
     "runs show": ("agentbench_core.cli.runs:show_run", "Show a run and its attempts."),
+    "runs workspace": (
+        "agentbench_core.cli.runs_workspace:write_final_workspace",
+        "Write the workspace of an attempt as its agent left it.",
+    ),
     "tasks list": ("agentbench_core.cli.tasks:list_tasks", "List tasks by suite."),
     "tasks schema": ("agentbench_core.cli.tasks:schema", "Print the JSON Schema of task.yaml, for editors."),
     "tasks show": ("agentbench_core.cli.tasks:show_task", "Show every setting of a task, including defaults."),
