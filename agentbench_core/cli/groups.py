@@ -15,7 +15,7 @@ import click
 from agentbench_core.builtin.options import RepairOptions
 from agentbench_core.cli.app import App, say
 from agentbench_core.cli.flags import base_layers, flag_layers
-from agentbench_core.cli.progress import warn_unisolated
+from agentbench_core.cli.progress.choice import warn_unisolated
 from agentbench_core.errors import InputError
 from agentbench_core.evidence.layout import MANIFEST
 from agentbench_core.evidence.reader import RunDirectory, open_run

@@ -15,7 +15,8 @@ from agentbench_core.cli.completion import any_path
 from agentbench_core.cli.flags import RUN, replay_flags, resolved_variants, settings_flags, task_flag, variant_flags
 from agentbench_core.cli.groups import make_group, replayed_group, resumed_group
 from agentbench_core.cli.like import like_group
-from agentbench_core.cli.progress import progress
+from agentbench_core.cli.progress.choice import progress, progress_flag
+from agentbench_core.cli.progress.lines import Display
 from agentbench_core.cli.selection import date_flags, selected_tasks
 from agentbench_core.errors import RunStoppedError
 from agentbench_core.evidence.layout import SUMMARY
@@ -65,6 +66,7 @@ _UNISOLATED = click.option(
     "--allow-changes", is_flag=True, help="With --resume: continue even if tasks, settings or versions have changed."
 )
 @_UNISOLATED
+@progress_flag
 @click.pass_obj
 def run(
     app: App,
@@ -76,6 +78,7 @@ def run(
     tags: tuple[str, ...],
     allow_changes: bool,
     allow_unisolated: bool,
+    display: str,
     **typed: Any,
 ) -> int:
     """Run variants on the tasks of a suite, and print a summary.
@@ -116,7 +119,7 @@ def run(
         group = resumed_group(app, resumed, typed, allow_changes=allow_changes, allow_unisolated=allow_unisolated)
     else:
         group = _new_group(app, typed, find, allow_unisolated)
-    return _run(app, attrs.evolve(group, tags=parsed), allow_unisolated)
+    return _run(app, attrs.evolve(group, tags=parsed), allow_unisolated, display)
 
 
 @click.command()
@@ -130,15 +133,16 @@ def run(
 )
 @variant_flags
 @_UNISOLATED
+@progress_flag
 @click.pass_obj
-def run_task(app: App, /, task_file: str, allow_unisolated: bool, **typed: Any) -> int:
+def run_task(app: App, /, task_file: str, allow_unisolated: bool, display: str, **typed: Any) -> int:
     """Run variants on one task, given its task.yaml.
 
     \b
     agentbench run-task --task tasks/custom-dev/NAME --agent scripted
     """
     task = read_task(Path(task_file))
-    return _run(app, _new_group(app, typed, lambda _: [task], allow_unisolated), allow_unisolated)
+    return _run(app, _new_group(app, typed, lambda _: [task], allow_unisolated), allow_unisolated, display)
 
 
 @click.command()
@@ -146,8 +150,11 @@ def run_task(app: App, /, task_file: str, allow_unisolated: bool, **typed: Any) 
 @replay_flags
 @task_flag
 @_UNISOLATED
+@progress_flag
 @click.pass_obj
-def replay(app: App, /, run_dir: Path, task_globs: tuple[str, ...], allow_unisolated: bool, **typed: Any) -> int:
+def replay(
+    app: App, /, run_dir: Path, task_globs: tuple[str, ...], allow_unisolated: bool, display: str, **typed: Any
+) -> int:
     """Repeat every attempt of a run with its recorded model responses: offline, and at no cost.
 
     \b
@@ -157,7 +164,7 @@ def replay(app: App, /, run_dir: Path, task_globs: tuple[str, ...], allow_unisol
     is shown. Records are marked as replayed. Exit code: 1 if a request was not recorded.
     """
     group = replayed_group(app, run_dir, typed, task_globs, allow_unisolated=allow_unisolated)
-    return _run(app, group, allow_unisolated)
+    return _run(app, group, allow_unisolated, display)
 
 
 def _new_group(
@@ -171,31 +178,35 @@ def _new_group(
     return make_group(app, settings, tasks[0].spec.suite, tasks, variants, read_presets().version)
 
 
-def _run(app: App, group: RunPlan, allow_unisolated: bool) -> int:
-    _warn_broken_plugins(app)
-    planned = len(group.tasks) * len(group.variants) * group.repeats
-    isolated = group.variants[0].sandbox.can("isolated")
-    with progress(planned, isolated=isolated, quarantined=group.quarantined) as observer:
-        finished = run_group(group, observer)
+def _run(app: App, group: RunPlan, allow_unisolated: bool, display: str) -> int:
+    with progress(
+        display,
+        workers=group.workers,
+        max_cost_usd=group.max_cost_usd,
+        isolated=group.variants[0].sandbox.can("isolated"),
+        quarantined=group.quarantined,
+    ) as shown:
+        _warn_broken_plugins(app, shown)
+        finished = run_group(group, shown)
     for run_ in finished:
         _print_summary(run_)
     for run_ in finished:
         if run_.status == "stopped":
-            say(f"the run ended early: {run_.reason}", err=True)
+            shown.message(f"the run ended early: {run_.reason}")
     unfinished = [run_ for run_ in finished if run_.status != "completed"]
     if unfinished:
         flags = [part for run_ in unfinished for part in ("--resume", str(run_.directory))]
         flags += ["--allow-unisolated"] if allow_unisolated else []
-        say(f"resume with: {shlex.join(['agentbench', 'run', *flags])}", err=True)
+        shown.message(f"resume with: {shlex.join(['agentbench', 'run', *flags])}")
     interrupted = any(run_.status == "interrupted" for run_ in unfinished)
     if unfinished:
         return 130 if interrupted else RunStoppedError.exit_code
     if any(run_.report_interrupted for run_ in finished):
         return 130
-    return 1 if _report_unreplayed(group, finished) else 0
+    return 1 if _report_unreplayed(group, finished, shown) else 0
 
 
-def _report_unreplayed(group: RunPlan, finished: Sequence[RunResult]) -> bool:
+def _report_unreplayed(group: RunPlan, finished: Sequence[RunResult], shown: Display) -> bool:
     """Report attempts that could not be replayed, and return whether there are any."""
     if not any(variant.llm and variant.llm.can("replays") for variant in group.variants):
         return False
@@ -207,14 +218,14 @@ def _report_unreplayed(group: RunPlan, finished: Sequence[RunResult]) -> bool:
     ]
     if missed:
         first, more = missed[0], f", and {len(missed) - 1} more" if len(missed) > 1 else ""
-        say(f"not replayed (see `agentbench runs show` for the reason): {first}{more}", err=True)
+        shown.message(f"not replayed (see `agentbench runs show` for the reason): {first}{more}")
     return bool(missed)
 
 
-def _warn_broken_plugins(app: App) -> None:
+def _warn_broken_plugins(app: App, shown: Display) -> None:
     for plugin in app.plugins.plugins:
         if plugin.status == "broken":
-            say(f"plugin {plugin.source.plugin!r} is broken and was not loaded: {plugin.problem}", err=True)
+            shown.message(f"plugin {plugin.source.plugin!r} is broken and was not loaded: {plugin.problem}")
 
 
 def _print_summary(finished: RunResult) -> None:

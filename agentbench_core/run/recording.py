@@ -12,6 +12,7 @@ from agentbench_core.converter import dump
 from agentbench_core.errors import InputError, Interrupted
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.evidence.store import Store
+from agentbench_core.run.observer import RunObserver
 from agentbench_core.values.events import AgentTurnStarted, Delegation, Event, Warning_
 from agentbench_core.values.execution import Output
 
@@ -55,10 +56,11 @@ class Recording:
 
 @attrs.define
 class AttemptLog:
-    """Implements ``AttemptEvents`` on the run's store, until the attempt is recorded."""
+    """Implements ``AttemptEvents`` on the run's store, until the attempt is recorded; an observer gets each event."""
 
     store: Store
     attempt_id: str
+    observer: RunObserver
     ended: bool = False
 
     def emit(self, event: Event, *, durable: bool = False) -> None:
@@ -66,6 +68,7 @@ class AttemptLog:
         if self.ended:
             raise Interrupted("the attempt has ended")
         self.store.emit(event, self.attempt_id, durable=durable)
+        self.observer.event(self.attempt_id, event)
 
 
 @attrs.frozen

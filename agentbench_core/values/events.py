@@ -147,6 +147,7 @@ class ToolCallStarted:
     step: int  #: number of the tool call in the attempt, from 1
     agent: str = ""  #: the agent that makes the call
     tool: str  #: name of the tool
+    arguments: str = ""  #: the arguments as one short line, with secrets redacted
 
 
 @attrs.frozen(kw_only=True)

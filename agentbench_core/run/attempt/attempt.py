@@ -48,7 +48,7 @@ def record_attempt(plan: AttemptPlan, session: Session, store: Store) -> Attempt
     """Run one attempt and record it. Raises RunStoppedError if the run cannot continue."""
     task = plan.task.spec
     session.observer.attempt_started(plan.attempt_id, plan.variant.name, task.id, plan.repeat)
-    log = AttemptLog(store, plan.attempt_id)
+    log = AttemptLog(store, plan.attempt_id, session.observer)
     log.emit(TaskStarted(task_id=task.id, repeat=plan.repeat, supersedes=plan.supersedes), durable=True)
     files = store.attempt_files(task.id, plan.repeat)
     result = run_attempt(plan, session, Recording(log=log, files=files, directory=files.directory))

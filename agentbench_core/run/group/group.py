@@ -192,6 +192,7 @@ def open_run_writer(
             _begin(store, manifest)
             _tag(store, group)
             store.emit(RunStarted(run_id=manifest.run_id, attempts=len(plans)))
+            observer.run_started(variant.name, directory, len(plans), (), 0.0)
             yield RunWriter(store=store, variant=variant, plans=plans, planned=len(plans))
             return
         for note in store.recovery:
@@ -202,11 +203,12 @@ def open_run_writer(
         if rest.plans:  # otherwise the manifest stays as it is, whatever has changed since
             store.write_manifest(manifest)
         (directory / SUMMARY).unlink(missing_ok=True)  # outdated from now on
-        store.emit(RunResumed(kept=rest.recorded, attempts=len(rest.plans)))
-        observer.resumed(rest.recorded)
+        kept = len(rest.recorded)
+        store.emit(RunResumed(kept=kept, attempts=len(rest.plans)))
+        observer.run_started(variant.name, directory, len(plans), rest.recorded, before.spent_usd())
         if not rest.plans:
-            observer.note(f"{directory.name}: all attempts are already recorded ({rest.recorded}); nothing to do")
-        yield RunWriter(store=store, variant=variant, plans=rest.plans, planned=len(plans), recorded=rest.recorded)
+            observer.note(f"{directory.name}: all attempts are already recorded ({kept}); nothing to do")
+        yield RunWriter(store=store, variant=variant, plans=rest.plans, planned=len(plans), recorded=kept)
     finally:
         store.close()
 

@@ -36,10 +36,10 @@ _BILLED = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 
 @attrs.frozen(kw_only=True)
 class Remaining:
-    """The rest of a run: the attempts to run, and the number of recorded attempts that need no retry."""
+    """The rest of a run: the attempts to run, and the recorded attempts that need no retry."""
 
     plans: tuple[AttemptPlan, ...]
-    recorded: int
+    recorded: tuple[AttemptRecord, ...]
 
 
 def resume(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, allow_changes: bool) -> Remaining:
@@ -55,7 +55,7 @@ def resume(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, all
             store.record(orphan.record(plan, run.manifest, store), _STOPPED)
     last = {(record.task_id, record.repeat): record for record in run.records()}
     environments = {record.task_id: record.sandbox.environment_digest for record in last.values() if record.scored}
-    remaining = []
+    remaining, kept = [], []
     for key, planned in by_key.items():
         record = last.get(key)
         plan = planned if allow_changes else attrs.evolve(planned, environment_digest=environments.get(key[0]))
@@ -65,7 +65,9 @@ def resume(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, all
         elif record.outcome in RETRIED_OUTCOMES:
             store.archive_attempt(*key, record.attempt_id)
             remaining.append(attrs.evolve(plan, supersedes=record.attempt_id))
-    return Remaining(plans=tuple(remaining), recorded=len(by_key) - len(remaining))
+        else:
+            kept.append(record)
+    return Remaining(plans=tuple(remaining), recorded=tuple(kept))
 
 
 @attrs.define(kw_only=True)

@@ -95,6 +95,8 @@ def run_group(group: RunPlan, observer: RunObserver) -> Sequence[RunResult]:
             run.store.emit(finished, durable=True)
         interrupts.ends = Deadline(FOR_EVER)
         written = [_report(run, interrupts.ends, observer) for run in runs]
+        for run, end in zip(runs, ends, strict=True):
+            observer.run_finished(run.variant.name, end.directory, end.status, end.reason)
         return [attrs.evolve(end, report_interrupted=not all_) for end, all_ in zip(ends, written, strict=True)]
 
 

@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
@@ -35,10 +36,14 @@ from agentbench_core.run.recording import Evidence, Recording
 from agentbench_core.values.events import PatchApplied, ToolCallFinished, ToolCallStarted, Warning_
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import ToolCall, ToolResult, ToolSpec
+from agentbench_core.values.text import shorten
 from agentbench_core.workspace.tree import Tree
 
 _HOST_ERRORS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
 """Error numbers that indicate exhausted limits or broken infrastructure, not a mistake of the agent."""
+
+_ARGUMENTS, _READ, _SHOWN, _NAME = 20, 4096, 160, 40
+"""Limits of a line of arguments: how many, the characters read of each, and those of the line and of a name."""
 
 
 class StopSignal:
@@ -110,7 +115,8 @@ class MeteredToolbox:
             ):  # an exhausted share ends only its sub-agent
                 self.stop.set(error)
             raise
-        self.log.emit(ToolCallStarted(step=step, agent=agent, tool=call.tool))
+        arguments = _one_line(call.arguments, self.files.cleaned)
+        self.log.emit(ToolCallStarted(step=step, agent=agent, tool=call.tool, arguments=arguments))
         return step
 
     def _record(self, step: int, call: ToolCall, result: ToolResult, seconds: float) -> None:
@@ -245,6 +251,29 @@ def open_toolbox(
         stack.callback(sandbox.close)
         toolbox.sandbox = CountingSandbox(sandbox, toolbox.limits_hit)
         yield toolbox
+
+
+def _one_line(arguments: Mapping[str, object], cleaned: Callable[[object], object]) -> str:
+    """Arguments as one short line for people, such as ``app.py start_line=10``: a text that comes first has no name.
+
+    Texts are cut before secrets are redacted, so that a call with megabytes costs little, and shortened afterwards, so
+    that no part of a secret at the cut is left.
+    """
+    parts: list[str] = []
+    for name, value in islice(arguments.items(), _ARGUMENTS):
+        if isinstance(value, (list, tuple)):
+            text = " ".join(item[:_READ] if isinstance(item, str) else "..." for item in value[:_ARGUMENTS])
+        elif value is None:
+            continue
+        else:
+            text = value[:_READ] if isinstance(value, str) else json.dumps(value) if _is_small(value) else "..."
+        text = shorten(" ".join(str(cleaned(text[:_READ])).split()), _SHOWN)
+        parts.append(text if not parts and isinstance(value, str) else f"{shorten(name, _NAME)}={text}")
+    return shorten(" ".join(parts), _SHOWN)
+
+
+def _is_small(value: object) -> bool:
+    return isinstance(value, (bool, float)) or (isinstance(value, int) and value.bit_length() <= 64)
 
 
 def _checked(result: object, tool: str) -> ToolResult:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from agentbench_core import open_run, shorten
-from agentbench_core.cli.progress import PlainProgress
+from agentbench_core.cli.progress.lines import PlainProgress
 from agentbench_core.run.attempt import agent as agent_phase
 from agentbench_testing.doubles.sample_program import FIX
 
@@ -718,19 +718,19 @@ def test_first_interrupt_ends_slow_scoring_and_reports(make_task: Any, plugin: A
 
 def test_long_running_work_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
     """Without a terminal, a line now and then shows what is running and for how long."""
-    plain = PlainProgress(2, (), patience=0)
-    plain.print_running()
+    plain = PlainProgress(patience=0)
+    plain.tick()
     plain.report_started("html")
-    plain.print_running()
+    plain.tick()
     plain.report_finished("html")
     plain.attempt_started("id-1", "idle", "one", 1)
     plain.attempt_started("id-2", "idle", "one", 2)
     plain.phase_started("id-2", "score")
-    plain.print_running()
-    patient = PlainProgress(1, ())
+    plain.tick()
+    patient = PlainProgress()
     patient.report_started("html")
-    patient.print_running()
+    patient.tick()
     assert capfd.readouterr().err.splitlines() == [
-        "still running: html: report, 0 s",
-        "still running: idle one: begins, 0 s; idle one@2: score, 0 s",
+        "still running: reporter html: 0 s (0 passed, 0 failed, 0 errors)",
+        "still running: idle one: begins, 0 s; idle one@2: score, 0 s (0 passed, 0 failed, 0 errors)",
     ]

@@ -129,9 +129,11 @@ def test_links_out_of_the_workspace(attack: Attack, tmp_path: Path) -> None:
     assert done.labels["dropped_link"] == "d, e, x"
     assert (tmp_path / "secret").read_text() == "SECRET-OF-THE-HOST\n"
     assert not (tmp_path / "planted").exists()
-    for path in done.directory.rglob("*"):  # the log of calls has the script itself, including its patch
+    for path in done.directory.rglob("*"):
         assert not path.is_symlink()
-        assert not path.is_file() or path.name == "tool_calls.jsonl" or b"SECRET-OF-THE" not in path.read_bytes()
+        if path.is_file() and path.name != "tool_calls.jsonl":  # the script itself, including its patch
+            lines = path.read_bytes().splitlines()
+            assert not [x for x in lines if b"SECRET-OF-THE" in x and b'"type":"tool_call_started"' not in x]
 
 
 def test_hard_links_to_protected_files(attack: Attack) -> None:

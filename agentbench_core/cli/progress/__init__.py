@@ -1,0 +1,1 @@
+"""Progress of a run: what every display counts, and the displays."""
