@@ -54,6 +54,12 @@ from .plugin.auditor import (
     TaskAudit as TaskAudit,
     TaskProblem as TaskProblem,
 )
+from .plugin.checks import (
+    CheckedLLM as CheckedLLM,
+    CheckedSandbox as CheckedSandbox,
+    Checks as Checks,
+    Finding as Finding,
+)
 from .plugin.contracts import (
     EventLog as EventLog,
     Reporter as Reporter,
@@ -170,6 +176,7 @@ from .values.text import (
     escape_control as escape_control,
     name_some as name_some,
     shorten as shorten,
+    size_text as size_text,
 )
 from .workspace.patching import (
     Applied as Applied,

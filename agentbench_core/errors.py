@@ -24,8 +24,9 @@ Exit codes of the command: 0 success, 1 a failed check, 2 to 4 as above, 70 an i
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 
@@ -38,6 +39,7 @@ class AgentBenchError(Exception):
         super().__init__(message)
         self.message = message  #: what went wrong
         self.remedy = remedy  #: the next step, or empty
+        self.parts: Sequence[AgentBenchError] = ()  #: the errors that this one lists, if it stands for several
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.remedy}" if self.remedy else self.message
@@ -131,6 +133,51 @@ class PathEscapeError(ToolError):
 
     def __init__(self, message: str) -> None:
         super().__init__("path_escape", message)
+
+
+class Obstacles:
+    """Collects all problems that prevent something, so that they are reported together."""
+
+    def __init__(self) -> None:
+        self._errors: dict[str, AgentBenchError] = {}  # by their text, since variants share problems
+
+    def __bool__(self) -> bool:
+        return bool(self._errors)
+
+    @property
+    def errors(self) -> Sequence[AgentBenchError]:
+        """What was collected, without duplicates."""
+        return list(self._errors.values())
+
+    def add(self, error: AgentBenchError) -> None:
+        """Collect an error, or the errors that it lists."""
+        for part in error.parts or (error,):
+            self._errors.setdefault(str(part), part)
+
+    @contextlib.contextmanager
+    def gathered(self) -> Iterator[None]:
+        """Collect an InputError, PluginError, UnavailableError or SandboxError raised in the block."""
+        try:
+            yield
+        except (InputError, PluginError, UnavailableError, SandboxError) as error:
+            self.add(error)
+
+    def refuse(self) -> None:
+        """Raise the collected errors, each with its remedy; UnavailableError if the machine lacks something, too."""
+        if not self._errors:
+            return
+        first, *more = self.errors
+        if not more:
+            raise first
+        lacks = any(error.exit_code == UnavailableError.exit_code for error in self.errors)
+        text = "\n".join([f"{len(self._errors)} problems must be fixed first", *map(_indented, self.errors)])
+        together = UnavailableError(text) if lacks else InputError(text)
+        together.parts = self.errors
+        raise together from first
+
+
+def _indented(error: AgentBenchError) -> str:
+    return "- " + str(error).replace("\n", "\n  ")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -27,7 +27,7 @@ MECHANIC = "plugins/agentbench-mechanic/src/agentbench_mechanic/repair"
 KNOWN = {
     "agentbench_core/workspace/git.py": "git, in a bare repository of ours",
     "agentbench_core/run/group/manifest.py": "git rev-parse, in the harness's own checkout",
-    "agentbench_core/cli/doctor.py": "git --version",
+    "agentbench_core/run/readiness.py": "git --version",
     f"{LOCAL}/process.py": "the server of the sandbox `local`",
     f"{LOCAL}/supervise.py": "the sandbox `local` itself: what runs inside it",
     f"{LOCAL}/provider.py": "a script of ours: does the temporary directory let programs run?",

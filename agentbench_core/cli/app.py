@@ -86,13 +86,14 @@ class App:
         return self.plugins.registry
 
 
-def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
+def say(text: str = "", *, err: bool = False, nl: bool = True, styled: str = "") -> None:
     """Print a line with control characters escaped, since much of the output comes from repositories and agents.
 
+    ``styled`` is printed before it as it is: a constant of ours with colours, if the caller knows that they are shown.
     Raises OSError if standard output cannot be written. Errors on standard error are ignored.
     """
     with contextlib.suppress(OSError) if err else contextlib.nullcontext():
-        click.echo(escape_control(text), err=err, nl=nl)
+        click.echo(styled + escape_control(text), err=err, nl=nl, color=True if styled else None)
 
 
 def _show(line: str) -> None:

@@ -6,7 +6,8 @@ import click
 import yaml
 
 from agentbench_core.cli.app import App, print_json, print_table, say
-from agentbench_core.cli.flags import json_flag, resolved_variants, settings_flags
+from agentbench_core.cli.flags import json_flag, settings_flags
+from agentbench_core.cli.variants import resolved_variants
 from agentbench_core.converter import dump
 from agentbench_core.run.variant import default_options
 
@@ -23,10 +24,10 @@ def show_config(app: App, /, as_json: bool, **typed: object) -> None:
 
     Precedence, lowest first: defaults, model preset, agentbench.toml, variant, flags.
     """
-    settings, _ = resolved_variants(app, typed)
+    selected = resolved_variants(app, typed)
     variants = {
         name: dict(sorted({**resolved.leaves, **default_options(resolved, app.registry)}.items()))
-        for name, resolved in settings.items()
+        for name, resolved in selected.variants.items()
     }
     if as_json:
         print_json({name: dump(leaves) for name, leaves in variants.items()})

@@ -1,104 +1,150 @@
-"""``agentbench doctor``: check this machine for problems, and suggest a fix for each."""
+"""``agentbench doctor``: what a run would need and lacks, with a remedy for each problem."""
 
 from __future__ import annotations
 
 import os
-import platform
 import shutil
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import attrs
 import click
 
 from agentbench_core.cli.app import App, print_json, say
-from agentbench_core.cli.flags import PROJECT_FILE, base_layers, run_settings
+from agentbench_core.cli.flags import PROJECT_FILE, base_layers, json_flag, settings_flags, task_flag
+from agentbench_core.cli.groups import gathered_variants
+from agentbench_core.cli.machine import cache_checks, machine_checks
+from agentbench_core.cli.selection import selected_tasks
+from agentbench_core.cli.variants import resolved_variants
 from agentbench_core.converter import load
-from agentbench_core.errors import AgentBenchError
-from agentbench_core.inputs.config import RunSettings, Settings, resolve
+from agentbench_core.errors import AgentBenchError, Obstacles
+from agentbench_core.inputs.config import Resolved, Settings, resolve
 from agentbench_core.inputs.suite import read_suite, suites
 from agentbench_core.plugin.registry import Component, provided_by
-from agentbench_core.run.variant import wrong_components
-from agentbench_core.run.waiting import run_preflight
-from agentbench_core.values.task import EnvironmentSettings, EnvironmentSpec, Setup
+from agentbench_core.run.readiness import (
+    BY_DEFAULT,
+    Check,
+    check_git,
+    check_out,
+    checked,
+    llm_checks,
+    run_checks,
+    sandbox_checks,
+)
+from agentbench_core.run.variant import ConfiguredComponent, configured, wrong_components
+from agentbench_core.values.dates import DateRange
+from agentbench_core.values.text import escape_control
 
-_LOW_DISK = 2 << 30  # bytes
-_OLDEST_GIT = (2, 32)
-_BY_DEFAULT = EnvironmentSpec(commit="0" * 40, settings=EnvironmentSettings(), setup=Setup())
-"""The environment of a task that configures nothing."""
-
-
-Status = Literal["ok", "warning", "failed"]
-
-
-@attrs.frozen
-class Check:
-    """The result of one check. ``failed`` prevents every run; ``warning`` may prevent some runs."""
-
-    name: str
-    status: Status
-    detail: str
-    remedy: str = ""
+_COLOURS = {"ok": "green", "warning": "yellow", "failed": "red"}
+_STATUS_WIDTH = max(map(len, _COLOURS))
+_NARROWEST = 40
+"""Minimum width in columns of the text beside the names of the checks."""
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@settings_flags
+@task_flag
+@json_flag
 @click.pass_obj
-def doctor(app: App, as_json: bool) -> int:
-    """Check this machine for problems and suggest fixes. Exit code: 3 if no run is possible."""
-    checks = [_python(), _git(), _temporary(), *_project(app), *_plugins(app, _patience())]
+def doctor(app: App, /, as_json: bool, task_globs: tuple[str, ...], **typed: Any) -> int:
+    """Check this machine for problems and suggest fixes.
+
+    \b
+    agentbench doctor
+    agentbench doctor --suite custom-dev --agent baseline --model NAME
+
+    Without flags, checks everything that is installed, and the project's settings. With flags of `run`, checks what
+    that run needs, and queries the provider about the model. Nothing is changed or pulled.
+
+    Exit code: 3 if no run is possible; with flags, if that run is not possible.
+    """
+    asked = bool(task_globs) or any(value not in (None, ()) for value in typed.values())
+    found = _that_run(app, typed, task_globs) if asked else _everything(app)
+    checks = [*machine_checks(), *found, *_plugins(app), *cache_checks()]
+    failed = any(check.status == "failed" for check in checks)
     if as_json:
-        print_json([attrs.asdict(check) for check in checks])
+        print_json([{key: getattr(check, key) for key in ("name", "status", "detail", "remedy")} for check in checks])
     else:
-        width = max(len(check.name) for check in checks)
-        for check in checks:
-            say(f"{check.status:7}  {check.name:{width}}  {check.detail}")
-            for line in check.remedy.splitlines() if check.status != "ok" else ():
-                say(f"{'':7}  {'':{width}}  -> {line}")
-    return 3 if any(check.status == "failed" for check in checks) else 0
+        _print(checks)
+        good, bad = (
+            ("this run is possible", "this run is not possible")
+            if asked
+            else ("runs are possible", "no run is possible")
+        )
+        say(_sum(checks, bad if failed else good))
+    return 3 if failed else 0
 
 
-def _python() -> Check:
-    return Check("python", "ok", f"{platform.python_version()} at {sys.executable}")
+def _that_run(app: App, typed: dict[str, Any], globs: Sequence[str]) -> Iterator[Check]:
+    """The checks of the run with these flags."""
+    problems = Obstacles()
+    selected = resolved_variants(
+        app, typed, lambda settings: selected_tasks(settings, globs, DateRange()), obstacles=problems
+    )
+    if selected.complete:
+        variants = gathered_variants(app, selected.variants, selected.tasks, problems, allow_unisolated=False)
+        for variant in variants:
+            yield Check("agent", "ok", f"{variant.agent_names or 'none'} ({len(selected.tasks)} tasks)")
+    yield from (Check.failure("settings", error) for error in problems.errors)
+    shown = []
+    for resolved in selected.variants.values() or [selected.shared]:
+        ask = bool(typed.get("model") or typed.get("llm"))
+        for check in run_checks(resolved, selected.tasks, app.registry, complete=selected.complete, ask=ask):
+            known = check.error is not None and str(check.error) in map(str, problems.errors)
+            if check not in shown and not known:
+                shown.append(check)
+                yield check
 
 
-def _git() -> Check:
-    try:
-        answer = subprocess.run(["git", "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return Check("git", "failed", "not found", "Install git.")
-    version = tuple(int(part) for part in answer.split()[2].split(".")[:2])
-    status: Status = "ok" if version >= _OLDEST_GIT else "failed"
-    return Check("git", status, answer.strip(), "Install git 2.32 or newer.")
-
-
-def _temporary() -> Check:
-    directory = tempfile.gettempdir()
-    free = shutil.disk_usage(directory).free
-    remedy = "Workspaces are created in this directory. Free disk space, or set TMPDIR."
-    return Check("disk", "ok" if free >= _LOW_DISK else "warning", f"{free >> 20} MiB free in {directory}", remedy)
-
-
-def _project(app: App) -> Iterator[Check]:
+def _everything(app: App) -> Iterator[Check]:
+    """The checks of the project, and of all sandboxes and model providers; one that fails prevents only some runs."""
+    yield checked("git", check_git)
+    resolved = resolve([])
     try:
         resolved = resolve(base_layers(app), app.registry.name_of)
-        settings = resolved.settings
     except AgentBenchError as error:
         yield Check("settings", "failed", error.message, error.remedy or "Fix that file.")
-        return
-    for wrong in wrong_components(resolved, app.registry):
-        yield Check("settings", "warning", f"{PROJECT_FILE}: {wrong.message}", wrong.remedy)
-    yield _tasks(Path(settings.run.tasks))
-    out = Path(settings.run.out)
-    existing = next(path for path in (out, *out.resolve().parents) if path.exists())
-    if os.access(existing, os.W_OK):
-        yield Check("results", "ok", f"{out} is writable")
     else:
-        yield Check("results", "failed", f"{out} is not writable", "Choose another directory: --out DIR")
+        for wrong in wrong_components(resolved, app.registry):
+            yield Check("settings", "warning", f"{PROJECT_FILE}: {wrong.message}", wrong.remedy)
+    yield _tasks(Path(resolved.settings.run.tasks))
+    yield checked("results", lambda: check_out(Path(resolved.settings.run.out)))
+    sandboxes, usable = app.registry.all("sandbox"), False
+    seconds = resolved.settings.run.preflight_sec
+    for component in sandboxes:
+        ready = _with_options(app, resolved, component)
+        results = [ready] if isinstance(ready, Check) else list(sandbox_checks(ready, [BY_DEFAULT], seconds))
+        usable |= all(check.status != "failed" for check in results)
+        yield from map(_lowered, results)
+    if not sandboxes:
+        remedy = f"{provided_by('sandbox', Settings().sandbox.name)}."
+        yield Check("sandbox", "failed", "none installed; a run requires one", remedy)
+    elif not usable:
+        yield Check("sandbox", "failed", "none can be used; a run requires one", "Fix one of those above.")
+    for component in app.registry.all("llm"):
+        if not component.capabilities & {"replays", "offline"}:
+            ready = _with_options(app, resolved, component)
+            yield from map(_lowered, [ready] if isinstance(ready, Check) else llm_checks(ready, seconds))
+
+
+def _with_options(app: App, resolved: Resolved, component: Component) -> ConfiguredComponent | Check:
+    """A component with the project's options if the project selects it, else with defaults; a check if they fail."""
+    name, kind = f"{component.kind} {component.name}", component.kind
+    try:
+        if getattr(resolved.settings, kind).name in component.names:
+            return configured(app.registry, resolved, kind, component.name)
+        assert component.options is not None, "components of these kinds have options"
+        return ConfiguredComponent(component=component, options=load({}, component.options, where=name))
+    except AgentBenchError as error:
+        return Check.failure(name, error)
+
+
+def _lowered(check: Check) -> Check:
+    """The check of a component that not every run uses."""
+    return attrs.evolve(check, status="warning") if check.status == "failed" else check
 
 
 def _tasks(root: Path) -> Check:
@@ -108,18 +154,11 @@ def _tasks(root: Path) -> Check:
     except AgentBenchError as error:
         return Check("tasks", "warning", error.message, error.remedy or "Fix that file.")
     remedy = "Change to the directory that contains ./tasks, or create a task: agentbench tasks new ID --suite NAME"
-    return Check("tasks", "ok" if counts else "warning", f"suites in {root}: {', '.join(counts) or 'none'}", remedy)
+    detail = f"suites in {root}: {', '.join(counts) or 'none'}"
+    return Check("tasks", "ok", detail) if counts else Check("tasks", "warning", detail, remedy)
 
 
-def _patience() -> float:
-    """Seconds allowed for a sandbox's preflight. Invalid settings are reported by another check."""
-    try:
-        return run_settings().preflight_sec
-    except AgentBenchError:
-        return RunSettings().preflight_sec
-
-
-def _plugins(app: App, patience: float) -> Iterator[Check]:
+def _plugins(app: App) -> Iterator[Check]:
     for plugin in app.plugins.plugins:
         source, name = plugin.source, plugin.source.plugin
         release = f"{source.distribution} {source.version}"
@@ -133,32 +172,33 @@ def _plugins(app: App, patience: float) -> Iterator[Check]:
     for kind, name in sorted(app.registry.conflicts()):
         remedy = "Disable one of them: --no-plugin NAME. See: agentbench plugins list"
         yield Check(f"{kind} {name}", "warning", "registered by more than one plugin", remedy)
-    sandboxes = app.registry.all("sandbox")
-    for component in sandboxes:
-        yield from _sandbox(component, patience)
-    if not sandboxes:
-        remedy = f"{provided_by('sandbox', Settings().sandbox.name)}."
-        yield Check("sandbox", "failed", "none installed; a run requires one", remedy)
 
 
-def _sandbox(component: Component, patience: float) -> Iterator[Check]:
-    name = f"sandbox {component.name}"
-    try:
-        assert component.options is not None
-        provider = component.make(load({}, component.options, where=name))
-        try:
-            warnings = list(run_preflight(component, lambda: provider.preflight([_BY_DEFAULT]), seconds=patience) or ())
-        finally:
-            provider.close()
-    except AgentBenchError as error:
-        yield Check(name, "warning", error.message, error.remedy)
-        return
-    except Exception as error:  # noqa: BLE001 - a sandbox may raise anything; it fails only its own check
-        remedy = f"Contact the author of {component.source.distribution}."
-        yield Check(name, "warning", f"{type(error).__name__}: {error}", remedy)
-        return
-    isolated = "isolates" if "isolated" in component.capabilities else "works, but is not isolated"
-    yield Check(name, "ok", isolated)
-    for warning in warnings:
-        detail, _, remedy = warning.partition("\n")
-        yield Check(name, "warning", detail, remedy)
+def _print(checks: Sequence[Check]) -> None:
+    """Print a table; on a terminal, with colours, and lines of its width."""
+    terminal = sys.stdout.isatty()
+    coloured = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    names = max(len(check.name) for check in checks)
+    indent = _STATUS_WIDTH + names + 4
+    width = max(shutil.get_terminal_size().columns - indent, _NARROWEST) if terminal else sys.maxsize
+    for check in checks:
+        lines = [
+            part
+            for line in escape_control(check.detail).splitlines()
+            for part in textwrap.wrap(line, width, break_on_hyphens=False)
+        ]
+        lines += [f"-> {line}" for line in check.remedy.splitlines()]  # not wrapped: commands are copied
+        status = f"{check.status:{_STATUS_WIDTH}}"
+        rest = f"  {check.name:{names}}  {lines[0] if lines else ''}"
+        if coloured:
+            say(rest, styled=click.style(status, fg=_COLOURS[check.status]))
+        else:
+            say(f"{status}{rest}")
+        for line in lines[1:]:
+            say(f"{'':{indent}}{line}")
+
+
+def _sum(checks: Sequence[Check], end: str) -> str:
+    counts = {status: sum(check.status == status for check in checks) for status in ("failed", "warning")}
+    words = [f"{n} {status}{'s' if status == 'warning' and n != 1 else ''}" for status, n in counts.items() if n]
+    return f"{', '.join(words) or 'no problems'}: {end}"

@@ -16,18 +16,53 @@ from agentbench_core.builtin.options import RepairOptions
 from agentbench_core.cli.app import App, say
 from agentbench_core.cli.flags import base_layers, flag_layers
 from agentbench_core.cli.progress.choice import warn_unisolated
-from agentbench_core.errors import InputError
+from agentbench_core.errors import InputError, Obstacles
 from agentbench_core.evidence.layout import MANIFEST
 from agentbench_core.evidence.reader import RunDirectory, open_run
 from agentbench_core.inputs.config import Layer, Resolved, RunSettings, layer, recorded, resolve
 from agentbench_core.inputs.quarantine import quarantine
 from agentbench_core.inputs.suite import TASK_FILE, Task, read_task, select
+from agentbench_core.plugin.registry import Registry
 from agentbench_core.run.group.group import RunPlan
+from agentbench_core.run.readiness import run_checks
 from agentbench_core.run.variant import Variant, make_variant, variant_without_agents
 from agentbench_core.values.record import RunManifest
 
 _PLANNED = ("suite", "variant", "out")
 """Flags that cannot be combined with --resume, because they would change the plan of the run."""
+
+
+def make_variants(
+    app: App, resolved: Mapping[str, Resolved], tasks: Sequence[Task], *, allow_unisolated: bool
+) -> Sequence[Variant]:
+    """The variants with these settings. Raises an error that lists everything that prevents their run."""
+    obstacles = Obstacles()
+    variants = gathered_variants(app, resolved, tasks, obstacles, allow_unisolated=allow_unisolated)
+    if obstacles:
+        for each in resolved.values():
+            add_checks(each, tasks, app.registry, obstacles)
+    obstacles.refuse()
+    return variants
+
+
+def gathered_variants(
+    app: App, resolved: Mapping[str, Resolved], tasks: Sequence[Task], obstacles: Obstacles, *, allow_unisolated: bool
+) -> Sequence[Variant]:
+    """The variants that can be made; the problems of the others are added to ``obstacles``."""
+    variants = []
+    for name, each in resolved.items():
+        with obstacles.gathered():
+            variants.append(make_variant(name, each, tasks, app.registry, allow_unisolated=allow_unisolated))
+    return variants
+
+
+def add_checks(
+    resolved: Resolved, tasks: Sequence[Task], registry: Registry, obstacles: Obstacles, *, complete: bool = True
+) -> None:
+    """Add what else a refused run needs, so that users can fix everything at once. See :func:`run_checks`."""
+    for check in run_checks(resolved, tasks, registry, complete=complete):
+        if check.error is not None:
+            obstacles.add(check.error)
 
 
 def make_group(
@@ -87,10 +122,7 @@ def resumed_group(
     }
     for variant in resolved.values():
         check_redacted(variant)
-    variants = [
-        make_variant(name, variant, tasks, app.registry, allow_unisolated=allow_unisolated)
-        for name, variant in resolved.items()
-    ]
+    variants = make_variants(app, resolved, tasks, allow_unisolated=allow_unisolated)
     settings = resolved[first.variant].settings.run
     group = make_group(app, settings, first.suite, tasks, variants, first.presets)
     # The quarantine is fixed when the run is planned: it cannot be changed after seeing results.
@@ -122,8 +154,8 @@ def replayed_group(
     check_redacted(resolved)
     tasks = select(tasks_of(run, typed.get("tasks")), globs)
     check_same_plan(run, tasks, globs, ", or select the tasks to replay: --task GLOB")
-    variant = make_variant(run.manifest.variant, resolved, tasks, app.registry, allow_unisolated=allow_unisolated)
-    return make_group(app, resolved.settings.run, run.manifest.suite, tasks, [variant], run.manifest.presets)
+    variants = make_variants(app, {run.manifest.variant: resolved}, tasks, allow_unisolated=allow_unisolated)
+    return make_group(app, resolved.settings.run, run.manifest.suite, tasks, variants, run.manifest.presets)
 
 
 def _older_prompts(app: App, run: RunDirectory) -> Sequence[Layer]:

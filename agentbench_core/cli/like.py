@@ -11,7 +11,14 @@ import click
 
 from agentbench_core.cli.app import App, say, shortened
 from agentbench_core.cli.flags import flag_layers, installed_layer, project_layers
-from agentbench_core.cli.groups import check_redacted, check_same_plan, make_group, runs_of_one_plan, tasks_of
+from agentbench_core.cli.groups import (
+    check_redacted,
+    check_same_plan,
+    make_group,
+    make_variants,
+    runs_of_one_plan,
+    tasks_of,
+)
 from agentbench_core.converter import dump
 from agentbench_core.errors import InputError
 from agentbench_core.evidence.layout import MANIFEST
@@ -20,7 +27,7 @@ from agentbench_core.inputs.config import Layer, RunSettings, recorded, resolve
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.registry import Registry
 from agentbench_core.run.group.group import RunPlan
-from agentbench_core.run.variant import Variant, make_variant, named_components
+from agentbench_core.run.variant import Variant, named_components
 from agentbench_core.schema import defaults
 from agentbench_core.values.record import RunManifest
 
@@ -65,10 +72,7 @@ def like_group(app: App, directories: Sequence[Path], typed: Mapping[str, Any], 
     for each in resolved.values():
         check_redacted(each)
     try:
-        variants = [
-            make_variant(name, each, tasks, app.registry, allow_unisolated=allow_unisolated)
-            for name, each in resolved.items()
-        ]
+        variants = make_variants(app, resolved, tasks, allow_unisolated=allow_unisolated)
     except InputError as error:
         remedy = "\n".join([error.remedy, *_missing_plugins(app, first.manifest)]).strip()
         raise type(error)(error.message, remedy=remedy) from error

@@ -12,13 +12,14 @@ import click
 
 from agentbench_core.cli.app import App, say
 from agentbench_core.cli.completion import any_path
-from agentbench_core.cli.flags import RUN, replay_flags, resolved_variants, settings_flags, task_flag, variant_flags
-from agentbench_core.cli.groups import make_group, replayed_group, resumed_group
+from agentbench_core.cli.flags import RUN, replay_flags, settings_flags, task_flag, variant_flags
+from agentbench_core.cli.groups import add_checks, gathered_variants, make_group, replayed_group, resumed_group
 from agentbench_core.cli.like import like_group
 from agentbench_core.cli.progress.choice import progress, progress_flag
 from agentbench_core.cli.progress.lines import Display
 from agentbench_core.cli.selection import date_flags, selected_tasks
-from agentbench_core.errors import RunStoppedError
+from agentbench_core.cli.variants import resolved_variants
+from agentbench_core.errors import Obstacles, RunStoppedError
 from agentbench_core.evidence.layout import SUMMARY
 from agentbench_core.evidence.reader import open_run
 from agentbench_core.evidence.tags import parse_tag
@@ -27,7 +28,7 @@ from agentbench_core.inputs.suite import Task, read_task
 from agentbench_core.inputs.variants import read_presets
 from agentbench_core.run.group.group import RunPlan
 from agentbench_core.run.group.runner import RunResult, run_group
-from agentbench_core.run.variant import make_variant
+from agentbench_core.run.variant import Variant, wrong_components
 from agentbench_core.values.dates import DateRange
 from agentbench_core.values.failures import Outcome
 
@@ -170,12 +171,20 @@ def replay(
 def _new_group(
     app: App, typed: Mapping[str, Any], find: Callable[[RunSettings], Sequence[Task]], allow_unisolated: bool
 ) -> RunPlan:
-    resolved, tasks = resolved_variants(app, typed, find, allow_unisolated=allow_unisolated)
-    variants = [
-        make_variant(name, r, tasks, app.registry, allow_unisolated=allow_unisolated) for name, r in resolved.items()
-    ]
-    settings = next(iter(resolved.values())).settings.run
-    return make_group(app, settings, tasks[0].spec.suite, tasks, variants, read_presets().version)
+    obstacles = Obstacles()
+    selected = resolved_variants(app, typed, find, allow_unisolated=allow_unisolated, obstacles=obstacles)
+    resolved, tasks = selected.variants, selected.tasks
+    variants: Sequence[Variant] = ()
+    if selected.complete:  # otherwise the missing settings would be reported as problems, too
+        variants = gathered_variants(app, resolved, tasks, obstacles, allow_unisolated=allow_unisolated)
+    else:
+        for wrong in wrong_components(selected.shared, app.registry):
+            obstacles.add(wrong)
+    if obstacles:
+        for each in resolved.values() or [selected.shared]:
+            add_checks(each, tasks, app.registry, obstacles, complete=selected.complete)
+    obstacles.refuse()
+    return make_group(app, selected.shared.settings.run, tasks[0].spec.suite, tasks, variants, read_presets().version)
 
 
 def _run(app: App, group: RunPlan, allow_unisolated: bool, display: str) -> int:

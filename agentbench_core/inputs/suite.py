@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 
 from agentbench_core.converter import dump, load
-from agentbench_core.errors import InputError, did_you_mean
+from agentbench_core.errors import InputError, Obstacles, did_you_mean
 from agentbench_core.inputs.documents import near, parse_yaml, read_text, read_yaml
 from agentbench_core.values.dates import utc_day
 from agentbench_core.values.globs import path_matcher
@@ -76,7 +76,7 @@ def suites(root: Path) -> Sequence[str]:
 
 
 def read_suite(root: Path, suite: str) -> Sequence[Task]:
-    """Every task of a suite, sorted by id. Raises InputError if there is no such suite, or a task is invalid."""
+    """Every task of a suite, sorted by id. Raises InputError if there is none, or for all invalid tasks."""
     if not root.is_dir():
         raise InputError(
             f"tasks directory not found: {str(root)!r}{'' if root.exists() else near(root)}",
@@ -89,16 +89,21 @@ def read_suite(root: Path, suite: str) -> Sequence[Task]:
             f"no suite {suite!r} in {root}{did_you_mean(suite, known)}",
             remedy=f"Suites there: {', '.join(known) or 'none'}",
         )
-    tasks = sorted((read_task(path) for path in paths), key=lambda task: task.spec.id)
-    seen: dict[str, Path] = {}
-    for task in tasks:
+    tasks, seen, problems = [], dict[str, Path](), Obstacles()
+    for path in paths:
+        with problems.gathered():
+            tasks.append(read_task(path))
+    for task in sorted(tasks, key=lambda task: task.spec.id):
         where = task.directory / TASK_FILE
         if task.spec.suite != suite:
-            raise InputError(f"{where}: suite: is {task.spec.suite!r}, but the task is in suite directory {suite!r}")
+            problems.add(
+                InputError(f"{where}: suite: is {task.spec.suite!r}, but the task is in suite directory {suite!r}")
+            )
         if task.spec.id in seen:
-            raise InputError(f"{where}: id: {task.spec.id!r} is also used in {seen[task.spec.id]}")
+            problems.add(InputError(f"{where}: id: {task.spec.id!r} is also used in {seen[task.spec.id]}"))
         seen[task.spec.id] = task.directory
-    return tasks
+    problems.refuse()
+    return sorted(tasks, key=lambda task: task.spec.id)
 
 
 def select(tasks: Sequence[Task], globs: Sequence[str]) -> Sequence[Task]:

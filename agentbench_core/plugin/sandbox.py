@@ -139,8 +139,9 @@ class SandboxProvider(Protocol):
     def preflight(self, specs: Sequence[EnvironmentSpec]) -> Sequence[str]:
         """Raise UnavailableError, with a remedy, if it cannot work here or cannot prepare one of ``specs``.
 
-        Called before a run with the environments of its tasks, and by ``doctor`` with a default one; ``doctor`` shows
-        the returned strings as warnings: the problem on the first line, the remedy on the following lines.
+        Called before a run with the environments of its tasks, and by ``doctor``, unless the provider has checks (see
+        :class:`CheckedSandbox`). ``doctor`` shows the returned strings as warnings: the problem on the first line, the
+        remedy on the following lines.
         """
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from agentbench_core.errors import UnavailableError
+from collections.abc import Sequence
+
+from agentbench_core.errors import InputError, UnavailableError
+from agentbench_core.inputs.config import Settings
 from agentbench_core.plugin.registry import Component, Registry
+
+
+def check_entrypoints(settings: Settings, names: Sequence[str], registry: Registry) -> None:
+    """Raise InputError if no agent was selected, and one that the tasks name is not installed."""
+    missing = [name for name in names if not registry.has("agent", name)]
+    if not settings.agent.name and missing:
+        raise InputError(
+            f"no agent was specified, and the tasks' entrypoint {missing[0]!r} is not installed",
+            remedy=f"Pass one: --agent {' | '.join(registry.names('agent'))}, or --variant NAME",
+        )
 
 
 def check_isolation(agent: Component, sandbox: Component, registry: Registry) -> None:

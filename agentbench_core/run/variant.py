@@ -8,14 +8,13 @@ from typing import Any
 import attrs
 
 from agentbench_core.converter import dump, load
-from agentbench_core.errors import InputError, PluginError, UnavailableError
-from agentbench_core.inputs.config import Resolved, Settings
+from agentbench_core.errors import InputError, Obstacles, PluginError, UnavailableError
+from agentbench_core.inputs.config import ModelSettings, Resolved, Settings
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.agent import Agent
 from agentbench_core.plugin.kinds import KINDS
 from agentbench_core.plugin.registry import NEEDS_SANDBOX, Component, Provenance, Registry
-from agentbench_core.run.requirements import check_isolation, check_program_support
-from agentbench_core.run.waiting import Obstacles, run_preflight
+from agentbench_core.run.requirements import check_entrypoints, check_isolation, check_program_support
 from agentbench_core.values.record import ModelInfo, Setting
 from agentbench_core.values.task import digest
 
@@ -130,81 +129,108 @@ class Variant:
     @property
     def model(self) -> ModelInfo | None:
         """The model as written to records; the prompt version is added by the agent later."""
-        if self.llm is None:
-            return None
-        model = self.settings.model
-        return ModelInfo(
-            provider=self.llm.name,
-            name=model.name,
-            temperature=model.temperature,
-            top_p=model.top_p,
-            max_tokens=model.max_tokens or (_PROGRAM_TOKENS if self.forwards else _PATCH_TOKENS),
-        )
+        return model_info(self.llm.name, self.settings.model, forwards=self.forwards) if self.llm else None
+
+
+def model_info(provider: str, model: ModelSettings, *, forwards: bool) -> ModelInfo:
+    """A model with the default output limit if none is set; ``forwards``: requests are those of a program."""
+    return ModelInfo(
+        provider=provider,
+        name=model.name,
+        temperature=model.temperature,
+        top_p=model.top_p,
+        max_tokens=model.max_tokens or (_PROGRAM_TOKENS if forwards else _PATCH_TOKENS),
+    )
 
 
 def make_variant(
     name: str, resolved: Resolved, tasks: Sequence[Task], registry: Registry, *, allow_unisolated: bool = False
 ) -> Variant:
-    """Resolve and check everything that a variant uses, before anything runs.
+    """Resolve and check everything that a variant uses, before anything runs. All problems are reported together.
 
     Raises:
         InputError: an unknown name, an invalid option, a missing model.
-        UnavailableError: no model provider is installed, or the sandbox is unavailable or not isolated as required.
+        UnavailableError: no model provider is installed, or the sandbox is not isolated as required.
     """
-    settings = resolved.settings
-    ready = variant_without_agents(name, resolved, registry)
-    named = {settings.agent.name} if settings.agent.name else {t.spec.agent.entrypoint for t in tasks}
-    names = sorted({registry.name_of("agent", agent) for agent in named})
-    _check_entrypoints(settings, names, registry)
-    agents = {agent: _ready(registry, resolved, "agent", agent) for agent in names}
+    obstacles = Obstacles()
+    made: list[Variant] = []
+    llms: list[ConfiguredComponent] = []
+    with obstacles.gathered():
+        made.append(variant_without_agents(name, resolved, registry))
+    agents = _agents(resolved, tasks, registry, obstacles)
     with_model = [agent for agent in agents.values() if agent.can("needs_llm")]
-    obstacles, llm = Obstacles(), None
-    with obstacles.gathered():
-        llm = _llm(resolved, registry, with_model[0]) if with_model else None
-    with obstacles.gathered():
-        harmless = allow_unisolated or (llm is not None and llm.can("offline"))
-        if with_model and not harmless:
-            check_isolation(with_model[0].component, ready.sandbox.component, registry)
-        if with_model and llm is None:  # otherwise the run itself checks the sandbox
-            _ask(ready.sandbox, tasks, settings.run.preflight_sec)
+    if with_model:
+        with obstacles.gathered():
+            llms.append(chosen_llm(resolved, registry, f"agent {with_model[0].name!r}"))
+    harmless = allow_unisolated or any(llm.can("offline") for llm in llms)
+    sandboxes = [variant.sandbox for variant in made]
+    for sandbox in sandboxes if with_model and not harmless else ():
+        with obstacles.gathered():
+            check_isolation(with_model[0].component, sandbox.component, registry)
     programs: dict[str, Mapping[str, str]] = {}
     for agent in (agent for agent in agents.values() if agent.can(NEEDS_SANDBOX)):
-        for component in filter(None, (ready.sandbox, llm)):
+        for used in (*sandboxes, *llms):
             with obstacles.gathered():
-                check_program_support(agent.component, component.component, registry)
+                check_program_support(agent.component, used.component, registry)
         with obstacles.gathered():
             programs[agent.name] = dict(agent.make().identity)
     obstacles.refuse()
     return attrs.evolve(
-        ready,
+        made[0],
         settings_with_origins=dict(sorted({**resolved.leaves, **default_options(resolved, registry)}.items())),
         agents=agents,
-        llm=llm,
+        llm=next(iter(llms), None),
         programs=programs,
     )
 
 
+def _agents(
+    resolved: Resolved, tasks: Sequence[Task], registry: Registry, obstacles: Obstacles
+) -> Mapping[str, ConfiguredComponent]:
+    """The agents of a variant that can be used; the problems of the others are collected."""
+    names = sorted(registry.name_of("agent", agent) for agent in agent_names(resolved.settings, tasks))
+    agents = {}
+    with obstacles.gathered():
+        check_entrypoints(resolved.settings, names, registry)
+        for agent in names:
+            with obstacles.gathered():
+                agents[agent] = configured(registry, resolved, "agent", agent)
+    return agents
+
+
+def agent_names(settings: Settings, tasks: Sequence[Task]) -> Collection[str]:
+    """The name of the variant's agent, or those of the tasks."""
+    return {settings.agent.name} if settings.agent.name else {task.spec.agent.entrypoint for task in tasks}
+
+
 def variant_without_agents(name: str, resolved: Resolved, registry: Registry) -> Variant:
-    """A variant without agents, for checking tasks. Raises InputError if its settings are invalid."""
-    settings = resolved.settings
+    """A variant without agents, for checking tasks. Raises InputError, listing all problems of its settings."""
+    settings, obstacles = resolved.settings, Obstacles()
     for kind in _MANY:
         listed = getattr(settings, kind.plural)
         if len(set(listed)) < len(listed):
-            raise InputError(f"{kind.plural}: a name is listed twice: {', '.join(listed)}")
+            obstacles.add(InputError(f"{kind.plural}: a name is listed twice: {', '.join(listed)}"))
     for kind in _MANY:  # options of unused components are allowed if they are valid
         for unused in getattr(settings, kind.name):
-            _ready(registry, resolved, kind.name, unused)
+            with obstacles.gathered():
+                configured(registry, resolved, kind.name, unused)
+    made: dict[str, list[ConfiguredComponent]] = {kind.name: [] for kind in KINDS.values()}
+    used = [("sandbox", settings.sandbox.name), ("scorer", settings.scorer.name)]
+    for wanted in (*used, *((kind.name, listed) for kind in _MANY for listed in getattr(settings, kind.plural))):
+        with obstacles.gathered():
+            made[wanted[0]].append(configured(registry, resolved, *wanted))
+    obstacles.refuse()
     return Variant(
         name=name,
         settings_with_origins=resolved.leaves,
         settings=settings,
         agents={},
-        tools=tuple(_ready(registry, resolved, "tool", tool) for tool in sorted(settings.tools)),
+        tools=tuple(sorted(made["tool"], key=lambda tool: tool.name)),
         llm=None,
-        sandbox=_ready(registry, resolved, "sandbox", settings.sandbox.name),
-        scorer=_ready(registry, resolved, "scorer", settings.scorer.name),
-        auditors=tuple(_ready(registry, resolved, "auditor", auditor) for auditor in settings.auditors),
-        reporters=tuple(_ready(registry, resolved, "reporter", reporter) for reporter in settings.reporters),
+        sandbox=made["sandbox"][0],
+        scorer=made["scorer"][0],
+        auditors=tuple(made["auditor"]),
+        reporters=tuple(made["reporter"]),
     )
 
 
@@ -217,7 +243,7 @@ def default_options(resolved: Resolved, registry: Registry) -> Mapping[str, Sett
     for kind, section, name in named_components(resolved.settings):
         if kind == "llm" and not registry.has(kind, name):
             continue
-        values = dump(_ready(registry, resolved, kind, name).options)
+        values = dump(configured(registry, resolved, kind, name).options)
         given = _options_set(resolved.settings, kind, name)
         leaves |= {f"{section}.{key}": Setting(value=values[key], origin="default") for key in set(values) - set(given)}
     return leaves
@@ -227,7 +253,7 @@ def wrong_components(resolved: Resolved, registry: Registry) -> Iterator[InputEr
     """Yield an error for each named component that is not installed or has invalid options."""
     for kind, _, name in named_components(resolved.settings):
         try:
-            _ready(registry, resolved, kind, name)
+            configured(registry, resolved, kind, name)
         except (InputError, PluginError) as error:
             yield error
 
@@ -252,16 +278,8 @@ def _options_set(settings: Settings, kind: str, name: str) -> Mapping[str, Any]:
     return options
 
 
-def _check_entrypoints(settings: Settings, names: Sequence[str], registry: Registry) -> None:
-    missing = [name for name in names if not registry.has("agent", name)]
-    if not settings.agent.name and missing:
-        raise InputError(
-            f"no agent was specified, and the tasks' entrypoint {missing[0]!r} is not installed",
-            remedy=f"Pass one: --agent {' | '.join(registry.names('agent'))}, or --variant NAME",
-        )
-
-
-def _ready(registry: Registry, resolved: Resolved, kind: str, name: str) -> ConfiguredComponent:
+def configured(registry: Registry, resolved: Resolved, kind: str, name: str) -> ConfiguredComponent:
+    """A component with the options that the settings contain. Raises InputError and PluginError."""
     component = registry.find(kind, name)
     assert component.options is not None, "components of these kinds have options"
     options = _options_set(resolved.settings, kind, name)
@@ -272,37 +290,29 @@ def _ready(registry: Registry, resolved: Resolved, kind: str, name: str) -> Conf
     )
 
 
-def _llm(resolved: Resolved, registry: Registry, agent: ConfiguredComponent) -> ConfiguredComponent:
+def chosen_llm(resolved: Resolved, registry: Registry, user: str) -> ConfiguredComponent:
+    """The provider of the model that the settings select; ``user`` is what needs it, for messages.
+
+    Raises InputError if no model, or an unknown or no provider, is selected; UnavailableError if none is installed.
+    """
     settings = resolved.settings
     providers = sorted({c.name for c in registry.all("llm") if not c.capabilities & _NAMED_ONLY})
     if not providers and not settings.llm.name:
         raise UnavailableError(
-            f"agent {agent.name!r} requires a model, and no installed plugin provides one",
+            f"{user} requires a model, and no installed plugin provides one",
             remedy=f"Install a plugin that registers an llm; see: agentbench plugins list{_instead(registry)}",
         )
     if not settings.model.name:
         raise InputError(
-            f"agent {agent.name!r} requires a model",
+            f"{user} requires a model",
             remedy=f"Pass --model NAME (as used by the provider){_instead(registry)}",
         )
     if not settings.llm.name and len(providers) > 1:
         raise InputError("several model providers are installed", remedy=f"Choose one: --llm {' | '.join(providers)}")
-    return _ready(registry, resolved, "llm", settings.llm.name or providers[0])
+    return configured(registry, resolved, "llm", settings.llm.name or providers[0])
 
 
 def _instead(registry: Registry) -> str:
     """A hint for trying an agent offline; empty if no offline llm is installed."""
     offline = [f"--llm {c.name}" for c in registry.all("llm") if "offline" in c.capabilities]
     return f"\nTo try it offline, without a model: {' or '.join(offline)}" if offline else ""
-
-
-def _ask(sandbox: ConfiguredComponent, tasks: Sequence[Task], seconds: float) -> None:
-    provider = sandbox.make()
-    try:
-        run_preflight(
-            sandbox.component,
-            lambda: provider.preflight([task.spec.environment_spec() for task in tasks]),
-            seconds=seconds,
-        )
-    finally:
-        provider.close()

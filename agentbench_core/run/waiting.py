@@ -11,14 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from agentbench_core.errors import (
-    AgentBenchError,
-    InputError,
-    PluginError,
-    RunStoppedError,
-    SetupError,
-    UnavailableError,
-)
+from agentbench_core.errors import AgentBenchError, PluginError, RunStoppedError, SetupError, UnavailableError
 from agentbench_core.plugin.registry import Component
 from agentbench_core.run.signals import run_in_thread
 from agentbench_core.values.limits import Deadline
@@ -29,8 +22,8 @@ _GRACE_SEC = 5.0
 """Grace period in seconds, so that a component that respects its deadline can report what it was waiting for."""
 
 
-def run_preflight(component: Component, question: Callable[[], T], *, seconds: float) -> T:
-    """Return the result of ``question``, a call to the component's ``preflight``, within ``seconds``.
+def run_preflight(component: Component, question: Callable[[], T], *, seconds: float, what: str = "preflight") -> T:
+    """Return the result of ``question``, a call to the component's ``preflight`` or ``what``, within ``seconds``.
 
     A thread that does not end is abandoned, since a thread cannot be killed.
 
@@ -40,10 +33,10 @@ def run_preflight(component: Component, question: Callable[[], T], *, seconds: f
         UnavailableError: the preflight did not end in time.
     """
     who = f"{component.kind} {component.name!r}"
-    future = run_in_thread(question, f"preflight of {who}", Deadline(seconds), grace=_GRACE_SEC)
+    future = run_in_thread(question, f"{what} of {who}", Deadline(seconds), grace=_GRACE_SEC)
     if not future.done():
         raise UnavailableError(
-            f"{who} of {component.source.distribution} did not complete its preflight within {seconds:g} s",
+            f"{who} of {component.source.distribution} did not complete its {what} within {seconds:g} s",
             remedy="Try again with more time: --set run.preflight_sec=600. Or choose another: agentbench plugins list",
         )
     try:
@@ -55,37 +48,6 @@ def run_preflight(component: Component, question: Callable[[], T], *, seconds: f
             f"{who} of {component.source.distribution} failed before the run: {type(error).__name__}: {error}",
             remedy=f"To diagnose it: agentbench plugins check {component.name}",
         ) from error
-
-
-class Obstacles:
-    """Collects all problems that prevent a run, so that they are reported together."""
-
-    def __init__(self) -> None:
-        self._errors: list[InputError | UnavailableError] = []
-
-    @contextlib.contextmanager
-    def gathered(self) -> Iterator[None]:
-        """Collect an InputError or UnavailableError raised in the block."""
-        try:
-            yield
-        except (InputError, UnavailableError) as error:
-            self._errors.append(error)
-
-    def refuse(self) -> None:
-        """Raise the collected errors, each with its remedy; UnavailableError if their kinds differ."""
-        if not self._errors:
-            return
-        first, *more = self._errors
-        if not more:
-            raise first
-        kind = type(first) if all(type(error) is type(first) for error in more) else UnavailableError
-        raise kind(
-            "\n".join([f"{len(self._errors)} problems must be fixed first", *map(_indented, self._errors)])
-        ) from first
-
-
-def _indented(error: AgentBenchError) -> str:
-    return "- " + str(error).replace("\n", "\n  ")
 
 
 class OncePerKey(Generic[T]):

@@ -46,3 +46,12 @@ def short_name(name: str) -> str:
     """A path or message, shortened if it is long: some have 65,000 characters."""
     shown = printable(name)
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+
+
+def size_text(count: float) -> str:
+    """A number of bytes for people: ``1.4 GiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"

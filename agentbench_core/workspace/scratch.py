@@ -79,6 +79,13 @@ class Scratch:
         except OSError:
             return True
 
+    @classmethod
+    def leftovers(cls) -> Sequence[Path]:
+        """The directories of this user, for any purpose, whose owner is dead."""
+        paths = sorted(Path(tempfile.gettempdir()).glob(f"{_prefix('*')}*"))
+        ours = [path for path in paths if path.suffix == UNFINISHED or (path / LOCK).exists()]
+        return [path for path in ours if not cls.alive(path)]
+
     @staticmethod
     def discard(path: Path) -> None:
         """Remove something in a scratch directory early. Errors are ignored, since :meth:`close` tries again."""

@@ -82,7 +82,14 @@ def test_all_problems_are_reported_at_once(bridge: Bridge, plugin: Any) -> None:
         "run", "--suite", "mini", "--agent", "codex", "--llm", "mechanic", "--sandbox", "bare", "--model", "x"
     )
     assert ended.code == 3, ended.err
-    assert ended.err.startswith("error: 3 problems must be fixed first\n")
-    for words in ("sandbox 'bare'", "llm 'mechanic'", "--llm openrouter", "agentbench agents install codex"):
+    assert ended.err.startswith("error: 5 problems must be fixed first\n")
+    for words in (
+        "sandbox 'bare'",
+        "llm 'mechanic'",
+        "no method 'prepare'",
+        "not 'x'",
+        "--llm openrouter",
+        "agents install codex",
+    ):
         assert words in ended.err
-    assert len(ended.err.splitlines()) <= 10
+    assert len(ended.err.splitlines()) <= 12

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
+from agentbench_core.errors import Obstacles
 from agentbench_core.inputs.suite import Task
 from agentbench_core.run.attempt.preparation import Baseline, PreparedTasks, open_preparations
 from agentbench_core.run.attempt.record import AttemptResult
@@ -15,10 +16,11 @@ from agentbench_core.run.attempt.scoring import ScoringRun
 from agentbench_core.run.metering.models import OpenModel, RunModel, open_models
 from agentbench_core.run.observer import RunObserver
 from agentbench_core.run.plan import AttemptPlan
+from agentbench_core.run.readiness import check_git
 from agentbench_core.run.recording import AttemptEvents, Recording
 from agentbench_core.run.signals import FOR_EVER, signals_as_ctrl_c
 from agentbench_core.run.variant import Variant
-from agentbench_core.run.waiting import DiskGuard, Obstacles
+from agentbench_core.run.waiting import DiskGuard
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import Score
 
@@ -61,6 +63,7 @@ def open_session(
     workers: int = 1,
     max_cost_usd: float | None = None,
     min_free_mb: int = 0,
+    obstacles: Obstacles | None = None,
 ) -> Iterator[Session]:
     """Instantiate all components, run the preflights of the sandbox and the models, and create a scratch directory.
 
@@ -71,17 +74,21 @@ def open_session(
         workers: number of parallel attempts, for providers that limit their callers.
         max_cost_usd: maximum cost of each run.
         min_free_mb: attempts wait while fewer MiB of disk space than this are free.
+        obstacles: problems that were found before; those of this function are added, and all are raised together.
 
     Raises:
         PluginError: a component cannot be created.
         InputError: the settings of a model are invalid.
-        UnavailableError: the sandbox or a model is not available; the message lists both if neither is.
+        UnavailableError: git, the sandbox or a model is not available; the message lists everything that is not.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(signals_as_ctrl_c())
+        stop, obstacles = Deadline(FOR_EVER), Obstacles() if obstacles is None else obstacles
+        with obstacles.gathered():
+            check_git()
         for variant in variants:
-            variant.instantiate_all()
-        stop, obstacles = Deadline(FOR_EVER), Obstacles()
+            with obstacles.gathered():
+                variant.instantiate_all()
         with obstacles.gathered():
             offered = stack.enter_context(open_models(variants, workers, max_cost_usd, stop, observer.note))
         with obstacles.gathered():

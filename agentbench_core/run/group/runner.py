@@ -13,7 +13,7 @@ from pathlib import Path
 import attrs
 from ulid import ULID
 
-from agentbench_core.errors import Interrupted
+from agentbench_core.errors import Interrupted, Obstacles
 from agentbench_core.evidence.reader import open_run
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.plugin.contracts import Reporter
@@ -24,6 +24,7 @@ from agentbench_core.run.group.manifest import environment_differences, in_words
 from agentbench_core.run.metering.models import OpenModel, RunBudget, RunModel
 from agentbench_core.run.observer import RunObserver, SafeObserver
 from agentbench_core.run.plan import AttemptPlan
+from agentbench_core.run.readiness import check_out
 from agentbench_core.run.signals import FOR_EVER, Interrupts, run_in_thread
 from agentbench_core.run.variant import ConfiguredComponent
 from agentbench_core.run.waiting import DiskGuard
@@ -51,7 +52,10 @@ def run_group(group: RunPlan, observer: RunObserver) -> Sequence[RunResult]:
         InputError: the run directory cannot be created, or a run cannot be resumed.
         RunStoppedError: results can no longer be written.
     """
-    observer = SafeObserver(observer, group.redactor)
+    observer, obstacles = SafeObserver(observer, group.redactor), Obstacles()
+    if len(group.resumed) < len(group.variants):
+        with obstacles.gathered():
+            check_out(group.out)
     with contextlib.ExitStack() as stack:
         session = stack.enter_context(
             open_session(
@@ -61,6 +65,7 @@ def run_group(group: RunPlan, observer: RunObserver) -> Sequence[RunResult]:
                 workers=group.workers,
                 max_cost_usd=group.max_cost_usd,
                 min_free_mb=group.min_free_mb,
+                obstacles=obstacles,
             )
         )
         group_id = str(ULID())

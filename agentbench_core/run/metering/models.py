@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import attrs
 
 from agentbench_core.errors import Interrupted, PluginError, UnavailableError
+from agentbench_core.inputs.config import Settings
 from agentbench_core.plugin.llm import LLM, ExpectedCalls
 from agentbench_core.plugin.registry import Component
 from agentbench_core.run.variant import Variant
 from agentbench_core.run.waiting import run_preflight
 from agentbench_core.values.limits import CRUMBS, LOOK_EVERY_SEC, Deadline
-from agentbench_core.values.messages import ModelFacts, Request
+from agentbench_core.values.messages import ModelFacts, Request, ToolSpec
 from agentbench_core.values.record import ModelInfo
 from agentbench_core.values.task import digest
 
@@ -79,36 +80,48 @@ def open_models(
                 llm: LLM = variant.llm.make()
                 stack.callback(_close, llm, variant.llm.name, note)
                 component = variant.llm.component
-                made[key] = llm, _facts(llm, component, variant, variant.model, workers, limit, stop)
+                tools = [tool.make().spec for tool in variant.tools]
+                settings = variant.settings
+                facts = ask_model(
+                    llm, component, variant.model, settings, tools, workers, limit, stop, forwards=variant.forwards
+                )
+                made[key] = llm, facts
             results[variant.name] = _open_model(variant, variant.model, *made[key])
-            _check_prices(results[variant.name], limit)
+            check_prices(variant.model, made[key][1], limit)
         yield results
 
 
-def _facts(
+def ask_model(
     llm: LLM,
     component: Component,
-    variant: Variant,
     model: ModelInfo,
+    settings: Settings,
+    tools: Sequence[ToolSpec],
     workers: int,
     limit: float | None,
     stop: Deadline,
+    *,
+    forwards: bool,
 ) -> ModelFacts:
-    seconds = variant.settings.run.preflight_sec
+    """The facts that a provider reports about a model in its preflight, within the time that the settings allow.
+
+    Raises InputError and UnavailableError if the model cannot be used, and PluginError if the provider fails.
+    """
+    seconds = settings.run.preflight_sec
     expected = ExpectedCalls(
         request=Request(
             messages=(),
-            tools=tuple(tool.make().spec for tool in variant.tools),
+            tools=tuple(tools),
             model=model.name,
             # The default limit of programs is lowered to what the model supports, so it needs no warning.
-            max_tokens=variant.settings.model.max_tokens if variant.forwards else model.max_tokens,
+            max_tokens=settings.model.max_tokens if forwards else model.max_tokens,
             temperature=model.temperature,
             top_p=model.top_p,
         ),
         workers=workers,
         max_cost_usd=limit,
         deadline=stop.within(seconds),
-        forwards=variant.forwards,
+        forwards=forwards,
     )
     facts: object = run_preflight(component, lambda: llm.preflight(expected), seconds=seconds)
     if not isinstance(facts, ModelFacts):
@@ -134,13 +147,13 @@ def _close(llm: LLM, name: str, note: Callable[[str], None]) -> None:
         note(f"llm {name!r} failed to close: {type(error).__name__}: {error}")
 
 
-def _check_prices(model: OpenModel, limit: float | None) -> None:
+def check_prices(model: ModelInfo, facts: ModelFacts, limit: float | None) -> None:
     """Raise UnavailableError if there is a limit in dollars and the model has no known price."""
-    if limit is not None and None in (model.facts.usd_per_million_input, model.facts.usd_per_million_output):
-        who = f"model {model.info.name!r} (provider {model.info.provider!r})"
+    if limit is not None and None in (facts.usd_per_million_input, facts.usd_per_million_output):
+        who = f"model {model.name!r} (provider {model.provider!r})"
         raise UnavailableError(
             f"no pricing is known for {who}, so --max-cost-usd cannot be enforced",
-            remedy=f"Set its prices (see agentbench plugins show {model.info.provider}), "
+            remedy=f"Set its prices (see agentbench plugins show {model.provider}), "
             "or limit tokens: --set limits.max_tokens=N",
         )
 

@@ -153,7 +153,7 @@ def test_results_that_cannot_be_written(make_task: Any, script: Callable[[str], 
         echo ended=$?
     """)
     assert [line for line in output.out.splitlines() if "ended=" in line] == ["ended=2"] * 3 + ["ended=0"]
-    assert "cannot create there/" in output.err
+    assert "no run directory can be created in there: there is not writable" in output.err
     assert (output.out + output.err).count("error: cannot write to there/") == 2
 
 

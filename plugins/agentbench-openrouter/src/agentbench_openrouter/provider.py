@@ -12,11 +12,13 @@ from urllib.parse import urlsplit
 import attrs
 
 from agentbench_core import (
+    Checks,
     Completion,
     Deadline,
     DeadlineExceeded,
     ExpectedCalls,
     FailedExchange,
+    Finding,
     InputError,
     LLMCall,
     LLMError,
@@ -143,6 +145,20 @@ class OpenRouter:
             warnings=(*facts.warnings, *warnings),
         )
         return self._facts
+
+    def checks(self) -> Checks:
+        """See the contract: whether the key is set."""
+        return {"key": self._key_check}
+
+    def _key_check(self) -> Finding:
+        server = urlsplit(self._client.base_url).netloc
+        if self._key is not None:
+            return Finding("ok", f"{self._key_env} is set, for {server}")
+        if not self._key_env:
+            return Finding("ok", f"none configured, for {server}")
+        return Finding(
+            "warning", f"{self._key_env} is not set; {server} needs a key", f"Run: export {self._key_env}=..."
+        )
 
     def complete(self, request: Request, call: LLMCall) -> Completion:
         """See the contract."""
