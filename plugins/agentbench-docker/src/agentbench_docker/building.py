@@ -45,7 +45,8 @@ done
 python -m pip list --disable-pip-version-check --format=freeze | sed 's/^/pip:/; s/==/ /; s/$/ any -/'
 python -c 'import platform; print("python", platform.python_version(), platform.machine(), "-")'
 """
-_CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+"""Variables with a file of certificates, which programs trust in addition to or instead of their own."""
 _ANSWER_SEC = 3.0
 _SUITE = "bookworm"
 _PACKAGES = ("python3", "python3-venv", "ca-certificates")
@@ -77,10 +78,10 @@ def build(client: Client, base: str, ca_bundle: str, say: Callable[[str], None])
         UnavailableError: the build failed, or a required program or root privileges are missing.
     """
     deadline = Deadline(_BUILD_SEC)
-    recipe = _recipe()
+    wanted = recipe()
     existing = client.call(lambda docker: _inspect(docker, TAG), deadline)
     if existing is not None:
-        if existing.labels.get(RECIPE) != recipe or (base and existing.labels.get("agentbench.base") != base):
+        if existing.labels.get(RECIPE) != wanted or (base and existing.labels.get("agentbench.base") != base):
             raise InputError(
                 f"image {TAG} already exists and was built from different inputs",
                 remedy=f"To rebuild it, first run: docker image rm {TAG}",
@@ -102,7 +103,7 @@ def build(client: Client, base: str, ca_bundle: str, say: Callable[[str], None])
         last.mkdir()
         (last / "Dockerfile").write_text(f"ARG BASE\nFROM ${{BASE}}\nCOPY packages.txt {RECORD}\n")
         (last / "packages.txt").write_text(record)
-        labels = {RECIPE: recipe, "agentbench.base": name, PACKAGES: digest_of(record)}
+        labels = {RECIPE: wanted, "agentbench.base": name, PACKAGES: digest_of(record)}
         _docker_build(client, last, TAG, unfinished, labels, deadline)
     if differences := package_differences(_RELEASED.read_text(), record):
         say(f"warning: packages differ from those that this release was tested with: {', '.join(differences)}")
@@ -153,7 +154,7 @@ def _warnings(client: Client, base: str, ca_bundle: str, deadline: Deadline) -> 
             f"the registry {host} does not answer. If the engine cannot reach it either, "
             "run: agentbench docker build --base debootstrap"
         )
-    variables = [name for name in _CERTIFICATE_VARIABLES if os.environ.get(name)]
+    variables = [name for name in CERTIFICATE_VARIABLES if os.environ.get(name)]
     if variables and not ca_bundle:
         warnings.append(
             f"{variables[0]} is set. Behind a TLS-intercepting proxy, add --ca-bundle {os.environ[variables[0]]}"
@@ -192,7 +193,8 @@ def _inspect(docker: DockerClient, name: str) -> _ExistingImage | None:
     return _ExistingImage(id=image.id, labels=dict(image.config.labels or {}))
 
 
-def _recipe() -> str:
+def recipe() -> str:
+    """The digest of the files that the image is built from, its label ``agentbench.recipe``."""
     hashed = hashlib.sha256()
     for path in sorted(_FILES.iterdir()):
         hashed.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,11 +132,24 @@ def remove_owned(client: Client, scratch: Path) -> None:
         client.call(lambda docker: _remove(docker, f"{OWNER}={scratch}", lambda owner: True), Deadline(SWEEP_SEC))
 
 
+def leftovers(client: Client) -> list[str]:
+    """Describe what :func:`sweep` would remove, without removing it."""
+    return client.call(
+        lambda docker: [what for what, _ in _owned(docker, f"{USER}={os.geteuid()}", _death_test(docker))],
+        Deadline(SWEEP_SEC),
+    )
+
+
 def _sweep(docker: DockerClient) -> list[str]:
     from python_on_whales import DockerException
 
     with contextlib.suppress(DockerException):
         docker.container.prune(filters=[("label", KEEPER), ("until", _NEVER_STARTED)])
+    return _remove(docker, f"{USER}={os.geteuid()}", _death_test(docker))
+
+
+def _death_test(docker: DockerClient) -> Callable[[str], bool]:
+    """A test whether an owner has no active lease."""
 
     @functools.cache
     def is_dead(owner: str) -> bool:
@@ -144,7 +157,7 @@ def _sweep(docker: DockerClient) -> list[str]:
         keepers = docker.container.list(all=True, filters=[("label", f"{KEEPER}={owner}")])
         return not any(_status(keeper) in _KEEPER_STATES for keeper in keepers)
 
-    return _remove(docker, f"{USER}={os.geteuid()}", is_dead)
+    return is_dead
 
 
 def _remove(docker: DockerClient, label: str, matches: Callable[[str], bool]) -> list[str]:
@@ -152,18 +165,29 @@ def _remove(docker: DockerClient, label: str, matches: Callable[[str], bool]) ->
     from python_on_whales import DockerException
 
     removed = []
-    for container in docker.container.list(all=True, filters=[("label", label)]):
+    for what, remove in _owned(docker, label, matches):
         with contextlib.suppress(DockerException):  # another process removed it first
+            remove()
+            removed.append(what)
+    return removed
+
+
+def _owned(
+    docker: DockerClient, label: str, matches: Callable[[str], bool]
+) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Containers and networks that have the label and an owner that ``matches``, each with its removal."""
+    from python_on_whales import DockerException
+
+    for container in docker.container.list(all=True, filters=[("label", label)]):
+        with contextlib.suppress(DockerException):
             if _is_owned(container.config.labels, matches):
-                docker.container.remove(container.id, force=True, volumes=True)
-                removed.append(f"container {container.id[:12]}")
+                remove = functools.partial(docker.container.remove, container.id, force=True, volumes=True)
+                yield f"container {container.id[:12]}", remove
     for network in docker.network.list(filters=[("label", label)]):
         with contextlib.suppress(DockerException):
             name = network.name
             if _is_owned(network.labels, matches):
-                docker.network.remove(network.id)
-                removed.append(f"network {name}")
-    return removed
+                yield f"network {name}", functools.partial(docker.network.remove, network.id)
 
 
 def _status(container: Container) -> str | None:

@@ -14,17 +14,21 @@ from pathlib import Path
 import attrs
 
 from agentbench_core import (
+    Checks,
     Deadline,
     EnvironmentSpec,
+    Finding,
     SandboxError,
     Scratch,
     SetupError,
     SetupLog,
     UnavailableError,
+    size_text,
 )
 from agentbench_docker import owner, storage
 from agentbench_docker.building import TAG
 from agentbench_docker.cache import Cache, Entry
+from agentbench_docker.checks import LEAST_FREE, Inspection
 from agentbench_docker.client import Client
 from agentbench_docker.disk import DiskWatch, Usage
 from agentbench_docker.endpoints import Addresses
@@ -42,7 +46,6 @@ from agentbench_docker.setup_containers import SetupContainers
 
 LOOK_SEC = 20.0
 _DISTRIBUTION = "agentbench-docker"
-_LEAST_FREE = 1 << 30  # bytes
 
 
 @attrs.frozen(kw_only=True)
@@ -73,7 +76,8 @@ class DockerProvider:
         Returns warnings about known vulnerabilities of the engine's runc.
         """
         engine = self._connect()
-        _check_engine(engine.facts, self._options)
+        _check_supported(engine.facts)
+        _check_options(engine.facts, self._options)
         for path in {engine.facts.root, str(_existing(self._cache.root))}:
             _check_free_space(Path(path))
         deadline = Deadline(PULL_SEC)
@@ -86,6 +90,28 @@ class DockerProvider:
         for spec in specs:
             _check_memory(engine.facts, spec)
         return [warning.replace("; ", "\n", 1) for warning in vulnerabilities(engine.facts.runc)]
+
+    def checks(self, specs: Sequence[EnvironmentSpec]) -> Checks:
+        """Checks for ``doctor``. Raises UnavailableError if no supported engine can be reached."""
+        engine = self._connect()
+        _check_supported(engine.facts)
+        inspection = Inspection(
+            client=engine.client,
+            facts=engine.facts,
+            options=self._options,
+            cache=self._cache,
+            images=sorted({spec.settings.docker_image for spec in specs}),
+        )
+        return {"engine": lambda: self._check(engine, specs), **inspection.checks()}
+
+    def _check(self, engine: Engine, specs: Sequence[EnvironmentSpec]) -> Finding:
+        facts = engine.facts
+        _check_options(facts, self._options)
+        engine.network.check(Deadline(LOOK_SEC))
+        for spec in specs:
+            _check_memory(facts, spec)
+        memory = f", {size_text(facts.memory)} of memory" if facts.memory else ""
+        return Finding("ok", f"version {facts.version} at {facts.host}, {facts.cpus} CPUs{memory}")
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> DockerEnvironment:
         """Run a task's setup, or reuse a cached environment of this run or an earlier one."""
@@ -221,7 +247,7 @@ def _engine_facts(engine: Engine) -> dict[str, str]:
     }
 
 
-def _check_engine(facts: EngineFacts, options: DockerOptions) -> None:
+def _check_supported(facts: EngineFacts) -> None:
     if facts.location == "remote":
         raise UnavailableError(
             f"the Docker engine at {facts.host} is remote and cannot mount local workspaces",
@@ -232,6 +258,9 @@ def _check_engine(facts: EngineFacts, options: DockerOptions) -> None:
             f"the Docker engine at {facts.host} is too old (version {facts.version})",
             remedy=f"Upgrade it to {'.'.join(map(str, OLDEST))} or newer.",
         )
+
+
+def _check_options(facts: EngineFacts, options: DockerOptions) -> None:
     if options.runtime and options.runtime not in facts.runtimes:
         raise UnavailableError(
             f"the Docker engine does not have the runtime {options.runtime!r} (available: {', '.join(facts.runtimes)})",
@@ -246,7 +275,7 @@ def _check_free_space(path: Path) -> None:
         free = shutil.disk_usage(path).free
     except OSError:
         return  # not visible from here
-    if free < _LEAST_FREE:
+    if free < LEAST_FREE:
         raise UnavailableError(
             f"the disk is full: {free >> 20} MiB free in {path}",
             remedy="Free some space, for example with: agentbench docker prune; docker image prune",

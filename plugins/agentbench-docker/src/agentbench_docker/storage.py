@@ -119,16 +119,21 @@ def sweep_images(client: Client, cache: Cache) -> list[str]:
     """Remove images of this cache that belong to no complete environment, and return a description of each."""
     from python_on_whales import DockerException
 
-    expected = {image_name(entry.key, cache) for entry in cache.entries()}
-    names = {name for name in client.call(_names, Deadline(_CALL_SEC)) if name.endswith(f"-{cache.mark}")}
     removed = []
-    for name in sorted(names - expected):
+    for name in leftover_images(client, cache):
         key = name.partition(":")[2].partition("-")[0]
         with contextlib.suppress(DeadlineExceeded, DockerException), cache.lock(key, Deadline(_LOCK_SEC)):
             if cache.find(key) is None:
                 _remove_image(client, name)
                 removed.append(f"image {name}")
     return removed
+
+
+def leftover_images(client: Client, cache: Cache) -> list[str]:
+    """Names of the images of this cache that belong to no complete environment; some may be in preparation."""
+    expected = {image_name(entry.key, cache) for entry in cache.entries()}
+    names = {name for name in client.call(_names, Deadline(_CALL_SEC)) if name.endswith(f"-{cache.mark}")}
+    return sorted(names - expected)
 
 
 def _names(docker: DockerClient) -> list[str]:
