@@ -13,11 +13,13 @@ import attrs
 
 from agentbench_core import (
     AttemptStop,
+    Checks,
     Completion,
     Deadline,
     DeadlineExceeded,
     ExpectedCalls,
     FailedExchange,
+    Finding,
     LLMCall,
     LLMError,
     Message,
@@ -253,6 +255,13 @@ class ReturnsNoFacts(CarefulLLM):
 
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:
         return None  # type: ignore[return-value]
+
+
+class HasNoRemedy(CarefulLLM):
+    """Reports a problem without a remedy."""
+
+    def checks(self) -> Checks:
+        return {"key": lambda: Finding("warning", "no key")}
 
 
 class ClosesOnce(CarefulLLM):
@@ -503,6 +512,7 @@ DOUBLES: Mapping[str, type[CarefulLLM]] = {
     "test_no_time_left": NeverChecksTheDeadline,
     "test_interrupted_before_it_started": TranslatesStops,
     "test_preflight": ReturnsNoFacts,
+    "test_checks": HasNoRemedy,
     "test_closing_twice": ClosesOnce,
     "test_closing_from_another_thread": ClosesInItsThreadOnly,
     "test_a_call_after_closing": BreaksWhenClosed,

@@ -182,6 +182,13 @@ class FailsPreflight(ProviderDouble):
         raise UnavailableError("the engine does not answer")
 
 
+class FindsWords(ProviderDouble):
+    """Has a check that returns text."""
+
+    def checks(self, specs: Sequence[EnvironmentSpec]) -> Mapping[str, object]:
+        return {"disk": lambda: "fine"}
+
+
 class SweepsEverything(ProviderDouble):
     """Sweeps sandboxes that are in use."""
 
@@ -236,6 +243,7 @@ DOUBLES: Mapping[str, type[SandboxDouble | EnvironmentDouble | ProviderDouble]] 
     "test_starts_have_workspaces_of_their_own": StartsInPlace,
     "test_starts_do_not_end_each_other": ClosesAll,
     "test_preflight": FailsPreflight,
+    "test_checks": FindsWords,
     "test_sweep_keeps_what_is_in_use": SweepsEverything,
     "test_close_ends_sandboxes": LeavesSandboxesOpen,
     "test_closing_a_provider_twice": ClosesOnce,

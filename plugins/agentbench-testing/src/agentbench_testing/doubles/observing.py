@@ -16,7 +16,7 @@ from typing import TypeVar
 import attrs
 import pytest
 
-from agentbench_core import Deadline, ExecResult, ToolError
+from agentbench_core import Deadline, ExecResult, Finding, ToolError, UnavailableError
 
 
 def contents(tree: Path) -> dict[str, tuple[int, bytes]]:
@@ -222,3 +222,14 @@ class RecordingLog:
         """Record a command that was not run."""
         self.reused_commands.append(command)
         self.results.append(result)
+
+
+def check_findings(component: object, *arguments: object) -> None:
+    """Check the optional ``checks`` of a component: each returns a finding, with a remedy unless it is ``ok``."""
+    checks = getattr(component, "checks", None)
+    for name, check in (checks(*arguments) if checks else {}).items():
+        with contextlib.suppress(UnavailableError):
+            finding = check()
+            assert isinstance(finding, Finding), f"check {name!r} returned {finding!r}"
+            assert finding.status in ("ok", "warning", "failed"), finding
+            assert finding.status == "ok" or finding.remedy, f"check {name!r} has no remedy: {finding}"

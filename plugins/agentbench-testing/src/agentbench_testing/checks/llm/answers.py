@@ -22,7 +22,7 @@ from agentbench_core import (
 )
 from agentbench_testing.checks.llm.stage import LOOK, LLMHooks
 from agentbench_testing.doubles.models import calls, says
-from agentbench_testing.doubles.observing import LONG, at_once, done_soon, in_thread, soon
+from agentbench_testing.doubles.observing import LONG, at_once, check_findings, done_soon, in_thread, soon
 
 _NESTED = {"path": "src/größe 'x'.py", "lines": 3, "more": {"deep": [1, 2.5, None, True, "\n\t\\"]}}
 
@@ -171,6 +171,11 @@ class LifeChecks(LLMHooks):
         with self.answering([planned]) as llm:
             assert isinstance(llm.preflight(expected_calls(self.model)), ModelFacts)
             assert llm.complete(planned.request, planned.call()).message.content == "yes"
+
+    def test_checks(self) -> None:
+        """The checks for ``doctor``, if there are any, return findings; what is not ``ok`` has a remedy."""
+        with self.answering([]) as llm:
+            check_findings(llm)
 
     def test_a_cost_that_is_not_reported(self) -> None:
         """An unreported cost is ``None`` or computed from prices, since USD limits use it. Only free models cost 0."""

@@ -9,7 +9,7 @@ import pytest
 
 from agentbench_core import Deadline, DeadlineExceeded, Interrupted, SandboxError, SetupError
 from agentbench_testing.checks.sandbox.stage import CAPTURE, COMMANDS, Hooks, Stage, Started
-from agentbench_testing.doubles.observing import LONG, RecordingLog, contents, pulse, text_of
+from agentbench_testing.doubles.observing import LONG, RecordingLog, check_findings, contents, pulse, text_of
 
 _RANDOM = "od -An -N8 -tx1 /dev/urandom > made-once"
 _INSTALL = (
@@ -166,6 +166,10 @@ class ProviderChecks(Hooks):
         """``preflight`` succeeds for the specs of these checks."""
         stage.provider.preflight([])
         stage.provider.preflight([stage.spec(), stage.spec("true")])
+
+    def test_checks(self, stage: Stage) -> None:
+        """The checks for ``doctor``, if there are any, return findings; what is not ``ok`` has a remedy."""
+        check_findings(stage.provider, [stage.spec()])
 
     def test_sweep_keeps_what_is_in_use(self, stage: Stage) -> None:
         """``sweep`` removes only leftovers from dead runs, and nothing that belongs to a live provider."""
