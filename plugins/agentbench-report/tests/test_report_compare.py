@@ -370,7 +370,7 @@ def test_hostile_names_are_escaped(tmp_path: Path) -> None:
     assert "<img" not in page.replace("\\<", "")
     assert page.count("\n# ") == 0
     heads = [line for line in page.splitlines() if line.startswith("|-")]
-    assert len(heads) == 4
+    assert len(heads) == 5
     for head in heads:
         width = head.count("|")
         body = page.partition(head)[2].lstrip("\n").partition("\n\n")[0].splitlines()

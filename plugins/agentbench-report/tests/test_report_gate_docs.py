@@ -13,6 +13,7 @@ from pathlib import Path
 import attrs
 
 from agentbench_core import describe
+from agentbench_report.comparison.metrics import MetricComparison
 from agentbench_report.comparison.quarantined import QuarantinedTask
 from agentbench_report.gate.checks import least_pairs
 from agentbench_report.gate.config import LABELS, GateRules, read_gate_config
@@ -61,7 +62,8 @@ class TestGate:
 
     def test_every_field_of_the_json_is_documented(self) -> None:
         parts = {"side": Side, "checks": Check, "comparison": Comparison, "table": PairTable, "result": NonInferiority}
-        expected = field_names(whole=GateReport, **parts, interval=Interval, moved=Moved, aside=QuarantinedTask)
+        parts |= {"moved": Moved, "metric": MetricComparison, "aside": QuarantinedTask}
+        expected = field_names(whole=GateReport, **parts, interval=Interval)
         verdict, _, planned = section(GATE, "JSON").partition("With `--plan`:")
         assert sorted(fields(verdict)) == sorted(expected)
         assert sorted(fields(planned)) == sorted(field_names(whole=GatePlan))

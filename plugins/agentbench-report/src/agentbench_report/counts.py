@@ -13,6 +13,9 @@ from agentbench_core.harness import DateRange
 
 INVALID = "BASELINE_NOT_FAILING"
 """The failure reason of attempts at an invalid task, which left nothing to repair."""
+_TOLERANCE = 1.1
+"""The maximum ratio of a run's spending to the sum of its records, if its cost is known. It is above 1 since killed
+attempts have no record."""
 
 
 @attrs.frozen(kw_only=True)
@@ -31,6 +34,20 @@ class Sandbox:
     name: str
     isolated: bool
     network: str
+
+
+@attrs.frozen(kw_only=True)
+class Effort:
+    """Sums over the scored attempts at a task, and their number."""
+
+    attempts: int = 0
+    steps: int = 0
+    duration_sec: float = 0.0
+    tokens: int = 0
+    cost_usd: float = 0.0
+    llm_calls: int = 0
+    without_tokens: int = 0
+    """The number of attempts that called a model but recorded no tokens."""
 
 
 @attrs.frozen(kw_only=True)
@@ -55,6 +72,8 @@ class TaskCounts:
     duration_sec: float = 0.0
     tokens: int = 0
     cost_usd: float = 0.0
+    effort: Effort = Effort()
+    """The effort of the scored attempts alone."""
     replayed: int = 0
     limits: frozenset[Limits] = frozenset()
     environments: frozenset[str] = frozenset()
@@ -232,6 +251,25 @@ class RunCounts:
     def replayed(self) -> int:
         """The number of attempts that used model responses recorded in an earlier run."""
         return sum(task.replayed for task in self.tasks)
+
+    @cached_property
+    def unknown_cost(self) -> str:
+        """Why the cost of the run's attempts is unknown, as text; empty if it is known. Reads all records.
+
+        Unknown costs are recorded as 0.
+        """
+        if self.replayed:
+            return f"{self.replayed} attempt{' was' if self.replayed == 1 else 's were'} replayed at no cost"
+        recorded, free = 0.0, 0
+        for row, _ in self.view.all_rows():
+            recorded += row.usage.cost_usd
+            free += row.scored and row.usage.llm_calls > 0 and not row.usage.cost_usd
+        if free:
+            return f"{free} attempt{'' if free == 1 else 's'} called a model but recorded a cost of 0"
+        spent = self.view.spent_usd()
+        if spent > _TOLERANCE * recorded:
+            return f"its records add up to {recorded:.4g} USD, but its calls may have cost up to {spent:.4g} USD"
+        return ""
 
     @property
     def repeated(self) -> bool:

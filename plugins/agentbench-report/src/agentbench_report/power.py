@@ -9,7 +9,6 @@ import attrs
 
 from agentbench_core import InputError
 from agentbench_report.counts import RunCounts, TaskCounts
-from agentbench_report.spending import unknown_cost
 from agentbench_report.statistics import (
     connor_tasks,
     exact_power,
@@ -112,7 +111,7 @@ def read_pilot(run: RunCounts) -> Pilot:
             f"{run.view.directory} was replayed, so it cannot be used to estimate cost and variance",
             remedy="Pass the original run as --pilot.",
         )
-    unknown = unknown_cost(run)
+    unknown = run.unknown_cost or None
     cost = None if unknown else math.fsum(task.cost_usd for task in run.tasks) / attempts
     return Pilot(
         run_id=run.manifest.run_id,

@@ -9,7 +9,7 @@ import attrs
 
 from agentbench_core import AttemptRow, InputError, RunView, open_run
 from agentbench_core.harness import DateRange
-from agentbench_report.counts import Limits, RunCounts, Sandbox, TaskCounts, summed
+from agentbench_report.counts import Effort, Limits, RunCounts, Sandbox, TaskCounts, summed
 
 TAMPERED = "TAMPERED"
 TAMPER_CONFIRMED = "tamper_confirmed"
@@ -88,7 +88,8 @@ class _Tally:
     __slots__ = (
         *("passed", "scored", "unscored", "steps", "tokens", "replayed", "reasons", "unscored_reasons", "labels"),
         *("durations", "costs", "limits", "environments", "sandboxes", "passes", "fails", "without_score"),
-        *("suspected", "suspected_passed"),
+        *("suspected", "suspected_passed", "calls", "without_tokens"),
+        *("scored_steps", "scored_duration", "scored_tokens", "scored_cost"),
     )
 
     def __init__(self) -> None:
@@ -97,7 +98,8 @@ class _Tally:
         self.reasons: defaultdict[str, int] = defaultdict(int)
         self.unscored_reasons: defaultdict[str, int] = defaultdict(int)
         self.labels: defaultdict[str, int] = defaultdict(int)
-        self.durations = self.costs = 0.0
+        self.calls = self.without_tokens = self.scored_steps = self.scored_tokens = 0
+        self.durations = self.costs = self.scored_duration = self.scored_cost = 0.0
         self.limits: set[tuple[float, float, int]] = set()
         self.environments: set[str] = set()
         self.sandboxes: set[tuple[str, bool, str]] = set()
@@ -110,6 +112,7 @@ class _Tally:
         if row.scored:
             self.scored += 1
             self.passed += result.passed
+            self._effort(row)
             (self.passes if result.passed else self.fails).append(row.repeat)
         else:
             self.unscored += 1
@@ -129,6 +132,15 @@ class _Tally:
         self.sandboxes.add((sandbox.name, sandbox.isolated, sandbox.network))
         if sandbox.environment_digest is not None:
             self.environments.add(sandbox.environment_digest)
+
+    def _effort(self, row: AttemptRow) -> None:
+        usage, tokens = row.usage, row.usage.prompt_tokens + row.usage.completion_tokens
+        self.scored_steps += usage.steps
+        self.scored_duration += row.duration_sec
+        self.scored_tokens += tokens
+        self.scored_cost += usage.cost_usd
+        self.calls += usage.llm_calls
+        self.without_tokens += usage.llm_calls > 0 and not tokens
 
     def _label(self, names: set[str], row: AttemptRow) -> None:
         for name in names:
@@ -165,6 +177,15 @@ class _Tally:
             duration_sec=self.durations,
             tokens=self.tokens,
             cost_usd=self.costs,
+            effort=Effort(
+                attempts=self.scored,
+                steps=self.scored_steps,
+                duration_sec=self.scored_duration,
+                tokens=self.scored_tokens,
+                cost_usd=self.scored_cost,
+                llm_calls=self.calls,
+                without_tokens=self.without_tokens,
+            ),
             replayed=self.replayed,
             limits=frozenset(
                 Limits(timeout_sec=timeout, tool_timeout_sec=tool, max_steps=steps)

@@ -20,6 +20,7 @@ from agentbench_report.comparison.compare_report import (
 )
 from agentbench_report.comparison.detectable import detectable, require_resamples
 from agentbench_report.comparison.estimates import Estimate, Question, alternatives, bounds, estimate, verdict
+from agentbench_report.comparison.metrics import MetricComparison, compare_metrics
 from agentbench_report.comparison.paired import side
 from agentbench_report.comparison.quarantined import quarantined_across
 from agentbench_report.comparison.refusal_reasons import RefusalReason
@@ -75,7 +76,15 @@ def compare_runs(
     estimates = {index: estimate(aligned[index], questions[index]) for index in others}
     other_cases = {index: alternatives(aligned[index], questions[index]) for index in others}
     against = {
-        index: _against(comparability[index], aligned[index], index, estimates, other_cases, questions[index])
+        index: _against(
+            comparability[index],
+            aligned[index],
+            index,
+            estimates,
+            other_cases,
+            questions[index],
+            compare_metrics(base, runs[index], aligned[index].pairs, confidence),
+        )
         for index in others
     }
     rated = {digest for digest in shared if all(run.by_digest[digest].scored for run in runs)}
@@ -128,6 +137,7 @@ def _against(
     estimates: Mapping[int, Estimate],
     other_cases: Mapping[int, tuple[Estimate | None, Estimate | None]],
     question: Question,
+    metrics: tuple[MetricComparison, ...],
 ) -> BaselineComparison:
     main = estimates[index]
     p_holm = _adjusted(main, index, estimates)
@@ -154,6 +164,7 @@ def _against(
         ),
         p_holm=p_holm,
         detectable=detectable(main, aligned.differences(), strict),
+        metrics=metrics,
         complete_pairs=len(aligned.complete),
         incomplete=len(aligned.incomplete),
         invalid=tuple(pair.task_id for pair in aligned.invalid),

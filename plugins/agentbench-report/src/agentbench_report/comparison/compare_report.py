@@ -6,6 +6,7 @@ import attrs
 
 from agentbench_report.comparison.detectable import DetectableEffect
 from agentbench_report.comparison.estimates import Estimate, Verdict
+from agentbench_report.comparison.metrics import MetricComparison
 from agentbench_report.comparison.paired_report import Side
 from agentbench_report.comparison.quarantined import QuarantinedTask
 from agentbench_report.comparison.refusals import Refusal
@@ -37,6 +38,8 @@ class BaselineComparison:
     """The p-value of the estimate, adjusted for the number of comparisons (Holm)."""
     detectable: DetectableEffect
     """The effect detectable at the adjusted level: 1 minus the confidence, divided by the number of comparisons."""
+    metrics: tuple[MetricComparison, ...]
+    """Cost and effort per attempt, over the complete pairs. Intervals are not adjusted."""
     complete_pairs: int
     incomplete: int
     """The number of tasks in both runs that have an attempt without a score in either run."""

@@ -11,6 +11,7 @@ from agentbench_report.comparison.compare_report import (
     TaskAcross,
     TaskCell,
 )
+from agentbench_report.comparison.metrics_text import csv_header, metric_cells, metrics_markdown
 from agentbench_report.comparison.paired_text import overridden
 from agentbench_report.comparison.refusals import name_list
 from agentbench_report.comparison.verdicts import (
@@ -35,6 +36,7 @@ def runs_csv(report: CompareReport) -> str:
 
     ``tasks`` counts the tasks that all runs have, ``rated`` the tasks behind the pass rates, and ``pairs`` the tasks
     behind the difference. ``worst``, ``best``, ``with_quarantined`` and ``without_suspected`` are differences.
+    Differences and ratios of cost and effort are per attempt, with the baseline, and have intervals over tasks.
     ``overridden`` lists refusal reasons, ``warnings`` counts warnings, ``quarantined`` counts tasks and ``suspected``
     counts attempts.
     """
@@ -43,7 +45,8 @@ def runs_csv(report: CompareReport) -> str:
     trust = ("pairs", "incomplete", "worst", "best", "robust", "overridden", "warnings")
     usage = ("cost_usd", "cost_per_pass_usd", "duration_sec", "steps", "tokens")
     excluded = ("quarantined", "suspected", "with_quarantined", "without_suspected")
-    return csv_text((*header, *rates, *trust, *usage, *excluded), (_run_cells(run, report) for run in report.runs))
+    columns = (*header, *rates, *trust, *usage, *excluded, *csv_header())
+    return csv_text(columns, (_run_cells(run, report) for run in report.runs))
 
 
 def _run_cells(run: ComparedRun, report: CompareReport) -> list[Cell]:
@@ -64,9 +67,10 @@ def _run_cells(run: ComparedRun, report: CompareReport) -> list[Cell]:
     cells += [_rounded(side.cost_usd), _rounded(run.cost_per_pass_usd), round(side.duration_sec, 3)]
     cells += [side.steps, side.tokens, len(report.quarantined)]
     if against is None:
-        return [*cells, None, None, None]
+        return [*cells, None, None, None, *([None] * len(csv_header()))]
     others = against.with_quarantined, against.without_suspected
-    return [*cells, against.suspected, *(None if case is None else _rounded(case.difference) for case in others)]
+    cells += [against.suspected, *(None if case is None else _rounded(case.difference) for case in others)]
+    return [*cells, *metric_cells(against.metrics)]
 
 
 def _rated(report: CompareReport) -> int:
@@ -102,6 +106,9 @@ def as_markdown(report: CompareReport) -> str:
         _differences(report),
         "## Cost and effort",
         _usage(report),
+        metrics_markdown(
+            [(run.label, run.against.metrics) for run in others if run.against is not None], "baseline", "variant"
+        ),
         "## Tasks",
         _tasks(report),
         links.targets(),

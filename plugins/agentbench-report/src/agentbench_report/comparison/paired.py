@@ -10,6 +10,7 @@ from agentbench_core import InputError
 from agentbench_report.comparison.alignment import Alignment, TaskPair, align
 from agentbench_report.comparison.detectable import detectable, require_resamples
 from agentbench_report.comparison.estimates import Estimate, Method, Question, alternatives, bounds, estimate
+from agentbench_report.comparison.metrics import compare_metrics
 from agentbench_report.comparison.paired_report import (
     Change,
     Diff,
@@ -123,6 +124,7 @@ def compare_pair(
         with_quarantined=with_quarantined,
         without_suspected=without_suspected,
         detectable=effect,
+        metrics=compare_metrics(a, b, aligned.pairs, confidence),
         reasons=_reasons(aligned),
         moves=_moves(aligned),
         tasks=tuple(_row(pair, a, b) for pair in _by_name((*aligned.pairs, *aligned.quarantined))),

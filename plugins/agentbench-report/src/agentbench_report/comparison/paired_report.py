@@ -9,6 +9,7 @@ import attrs
 
 from agentbench_report.comparison.detectable import DetectableEffect
 from agentbench_report.comparison.estimates import Estimate, Method, Verdict
+from agentbench_report.comparison.metrics import MetricComparison
 from agentbench_report.comparison.quarantined import QuarantinedTask
 from agentbench_report.comparison.refusals import Refusal
 from agentbench_report.statistics import Interval
@@ -157,6 +158,8 @@ class PairedReport:
     without_suspected: Estimate | None
     """The estimate with suspect attempts treated as unscored; ``None`` without any."""
     detectable: DetectableEffect
+    metrics: tuple[MetricComparison, ...]
+    """Cost and effort per attempt over the complete pairs: US dollars, tokens, steps and seconds."""
     reasons: tuple[ReasonShift, ...]
     moves: tuple[Move, ...]
     """The changes of outcome from A to B, most frequent first; empty with repeats."""

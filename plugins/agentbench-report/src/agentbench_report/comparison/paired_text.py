@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from agentbench_report.comparison.estimates import Estimate
 from agentbench_report.comparison.fenced import fenced
+from agentbench_report.comparison.metrics_text import metrics_markdown
 from agentbench_report.comparison.paired_report import Diff, PairedReport, PairSide, Side, TaskRow
 from agentbench_report.comparison.refusals import Refusal, name_list
 from agentbench_report.comparison.verdicts import count_tasks, interval_text, p_text, same_variant_note
@@ -55,7 +56,7 @@ def as_markdown(report: PairedReport, diff: ReadDiff | None = None) -> str:
     ]
     for change, title in (("regressed", "Regressed"), ("improved", "Improved")):
         parts += _changed(report, change, title, links)
-    parts += [*_reasons(report), "## Cost and effort", _usage(report), *_not_counted(report)]
+    parts += [*_reasons(report), "## Cost and effort", _usage(report), _metrics(report), *_not_counted(report)]
     if diff is not None:
         parts += _diffs(report, diff)
     parts.append(links.targets())
@@ -246,6 +247,10 @@ def _usage(report: PairedReport) -> str:
         for name, side in (("A", report.a), ("B", report.b))
     ]
     return markdown_table(("", "steps", "seconds", "tokens", "USD", "USD per pass"), rows)
+
+
+def _metrics(report: PairedReport) -> str:
+    return metrics_markdown([("", report.metrics)], "A", "B")
 
 
 def _per_pass(side: Side) -> str | None:

@@ -7,18 +7,18 @@ be shown to lose less than the margin, and missing results count against it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from statistics import NormalDist, fmean
 
 import attrs
 
 from agentbench_core import FailureReason
 from agentbench_report.comparison.alignment import Alignment, Missing, TaskPair
+from agentbench_report.comparison.metrics import MetricComparison
 from agentbench_report.comparison.refusals import TAMPER_CONFIRMED, tampered
 from agentbench_report.counts import RunCounts, TaskCounts
 from agentbench_report.gate.config import GateRules
 from agentbench_report.gate.report import Check, Comparison, Status
-from agentbench_report.spending import unknown_cost
 from agentbench_report.statistics import noninferiority, noninferiority_mean
 from agentbench_report.text import percent, points
 
@@ -226,59 +226,41 @@ def _labelled(run: RunCounts, name: str) -> int:
     return sum(map(tampered, run.tasks)) if name == TAMPER_CONFIRMED else run.labels.get(name, 0)
 
 
-def ceilings(a: RunCounts, b: RunCounts, alignment: Alignment, rules: GateRules) -> Iterator[Check]:
+def ceilings(metrics: Sequence[MetricComparison], rules: GateRules) -> Iterator[Check]:
     """The bounds on the average cost and duration of an attempt, over pairs with a score in both runs."""
+    of = {metric.metric: metric for metric in metrics}
     if rules.max_cost_ratio is not None:
-        unknown = _unknown_costs(baseline=a, candidate=b)
-        if unknown:
-            yield _check("cost_ratio", "inconclusive", None, rules.max_cost_ratio, unknown)
-        else:
-            yield _ratio("cost_ratio", alignment, _cost, rules.max_cost_ratio, "cost", "USD")
+        yield _ratio("cost_ratio", of["cost_usd"], rules.max_cost_ratio, "cost", "USD")
     if rules.max_cost_usd_per_task is not None:
-        unknown, most = _unknown_costs(candidate=b), rules.max_cost_usd_per_task
-        cost = _mean([pair.b for pair in alignment.complete], _cost)
-        if unknown or cost is None:
-            yield _check("cost_per_task", "inconclusive", None, most, unknown or _NO_TASKS)
+        cost, most = of["cost_usd"].mean_b, rules.max_cost_usd_per_task
+        if cost is None:
+            why = _unknown("cost", candidate=of["cost_usd"].unknown_b) or _NO_TASKS
+            yield _check("cost_per_task", "inconclusive", None, most, why)
         else:
             why = f"An attempt by the candidate costs {cost:.4g} USD on average. At most {most:.4g} USD is accepted."
-            yield _check("cost_per_task", "pass" if cost <= most else "fail", cost, most, why)
+            yield _check("cost_per_task", "pass" if cost <= most + _TOLERANCE else "fail", cost, most, why)
     if rules.max_duration_ratio is not None:
-        yield _ratio("duration_ratio", alignment, _duration, rules.max_duration_ratio, "duration", "s")
+        yield _ratio("duration_ratio", of["duration_sec"], rules.max_duration_ratio, "duration", "s")
 
 
-def _unknown_costs(**runs: RunCounts) -> str:
-    """Why a bound on cost cannot be checked; empty if it can."""
-    reasons = ((side, unknown_cost(run)) for side, run in runs.items())
-    return " ".join(f"The cost per attempt of the {side} is unknown: {reason}." for side, reason in reasons if reason)
+def _unknown(what: str, **reasons: str) -> str:
+    """Why a bound cannot be checked; empty if it can."""
+    return " ".join(f"The {what} per attempt of the {side} is unknown: {why}." for side, why in reasons.items() if why)
 
 
-_PerAttempt = Callable[[TaskCounts], float]
-
-
-def _cost(task: TaskCounts) -> float:
-    return task.cost_usd / len(task.repeats)
-
-
-def _duration(task: TaskCounts) -> float:
-    return task.duration_sec / len(task.repeats)
-
-
-def _mean(tasks: list[TaskCounts], of: _PerAttempt) -> float | None:
-    return fmean(of(task) for task in tasks) if tasks else None
-
-
-def _ratio(name: str, alignment: Alignment, of: _PerAttempt, most: float, what: str, unit: str) -> Check:
-    baseline = _mean([pair.a for pair in alignment.complete], of)
-    candidate = _mean([pair.b for pair in alignment.complete], of)
+def _ratio(name: str, metric: MetricComparison, most: float, what: str, unit: str) -> Check:
+    baseline, candidate = metric.mean_a, metric.mean_b
     if baseline is None or candidate is None:
-        return _check(name, "inconclusive", None, most, _NO_TASKS)
+        why = _unknown(what, baseline=metric.unknown_a, candidate=metric.unknown_b) or _NO_TASKS
+        return _check(name, "inconclusive", None, most, why)
     means = f"The average {what} of an attempt is {candidate:.4g} {unit}, compared with {baseline:.4g} in the baseline"
-    if baseline == 0:
+    if metric.ratio is None:
         status: Status = "inconclusive" if candidate else "pass"
         return _check(name, status, None, most, f"{means}. The ratio is undefined.")
-    ratio = candidate / baseline
-    why = f"{means}, a ratio of {ratio:.2f}. At most {most:.4g} is accepted."
-    return _check(name, "pass" if ratio <= most else "fail", ratio, most, why)
+    bounds = metric.ratio_interval
+    likely = f" ({percent(bounds.confidence)} CI {bounds.low:.2f} to {bounds.high:.2f})" if bounds else ""
+    why = f"{means}, a ratio of {metric.ratio:.2f}{likely}. At most {most:.4g} is accepted."
+    return _check(name, "pass" if metric.ratio <= most + _TOLERANCE else "fail", metric.ratio, most, why)
 
 
 def _bound(name: str, satisfied: bool, measured: float, asked: float, why: str) -> Check:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from agentbench_report.comparison.alignment import Missing, TaskPair, align
+from agentbench_report.comparison.metrics import compare_metrics
 from agentbench_report.comparison.quarantined import quarantined_tasks
 from agentbench_report.counts import RunCounts, TaskCounts
 from agentbench_report.gate.checks import (
@@ -46,6 +47,7 @@ def decide(
         with_quarantined = compared(alignment.with_quarantined(), Missing.LEFT_OUT, rules)
     if alignment.suspected:
         without_suspected = compared(alignment.without_suspected(), Missing.LEFT_OUT, rules)
+    metrics = compare_metrics(a, b, alignment.pairs)
     checks: tuple[Check, ...] = ()
     if rules.margin is not None:
         checks += (
@@ -63,7 +65,7 @@ def decide(
         evidence("baseline", a),
         evidence("candidate", b),
         *labels(a, b, rules),
-        *ceilings(a, b, alignment, rules),
+        *ceilings(metrics, rules),
     )
     statuses = {check.status for check in checks}
     verdict: Status = "fail" if "fail" in statuses else "inconclusive" if "inconclusive" in statuses else "pass"
@@ -80,6 +82,7 @@ def decide(
         worst_case=worst,
         with_quarantined=with_quarantined,
         without_suspected=without_suspected,
+        metrics=metrics,
         regressed=tuple(_moved(pair, pair.b) for pair in alignment.complete if (pair.difference() or 0) < 0),
         improved=tuple(_moved(pair, pair.a) for pair in alignment.complete if (pair.difference() or 0) > 0),
         incomplete=tuple(pair.task_id for pair in alignment.incomplete),

@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 
-from agentbench_report.counts import RunCounts, TaskCounts
+from agentbench_report.counts import Effort, RunCounts, TaskCounts
 from agentbench_report.gate.config import TOP_LEVEL, GateRules
 from agentbench_report.gate.decision import decide
 from agentbench_report.gate.report import Check, GateReport, Side, Status
@@ -103,8 +103,8 @@ def _judged(baseline: RunCounts, rules: GateRules, passed: Callable[[TaskCounts]
 
 
 def _as(task: TaskCounts, passed: Callable[[TaskCounts], int]) -> TaskCounts:
-    """The task with a score for every attempt and without labels or failure reasons; unchanged if it is invalid."""
+    """The task with a score for every attempt, without labels, failure reasons or effort; unchanged if invalid."""
     if task.invalid_throughout:
         return task
-    clean = attrs.evolve(task, scored=task.planned, passed=passed(task), unscored=0, not_recorded=0)
+    clean = attrs.evolve(task, scored=task.planned, passed=passed(task), unscored=0, not_recorded=0, effort=Effort())
     return attrs.evolve(clean, labels={}, reasons={}, unscored_reasons={}, suspected=0, suspected_passed=0)

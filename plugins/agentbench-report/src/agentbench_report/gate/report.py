@@ -7,6 +7,7 @@ from typing import Literal
 
 import attrs
 
+from agentbench_report.comparison.metrics import MetricComparison
 from agentbench_report.comparison.quarantined import QuarantinedTask
 from agentbench_report.gate.config import GateRules
 from agentbench_report.statistics import NonInferiority, PairTable
@@ -90,6 +91,8 @@ class GateReport:
     """``complete`` including the quarantined tasks that both runs have; ``None`` if there are none."""
     without_suspected: Comparison | None
     """``complete`` with suspect attempts treated as unscored; ``None`` if there are none."""
+    metrics: tuple[MetricComparison, ...]
+    """Cost and effort over the tasks of ``complete``. Only the rules for cost and duration use them."""
     regressed: tuple[Moved, ...]
     improved: tuple[Moved, ...]
     incomplete: tuple[str, ...]

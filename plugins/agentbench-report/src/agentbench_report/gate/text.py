@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from agentbench_report.comparison.metrics_text import metrics_markdown
 from agentbench_report.gate.report import Comparison, GateReport, Moved, Side
 from agentbench_report.text import Cell, counted, markdown_table, percent, plain, points
 
@@ -27,6 +28,7 @@ def gate_markdown(report: GateReport, *, inconclusive_ok: bool) -> str:
     parts.append(f"Suite {plain(report.suite)}, rules: {plain(report.rules_from)}.")
     parts += ["## Checks", markdown_table(("check", "status", "why"), rows)]
     parts += ["## Runs", _sides(report), *_comparisons(report)]
+    parts += ["## Cost and effort", metrics_markdown([("", report.metrics)], "baseline", "candidate")]
     parts += _moved("Regressed", report.regressed, "failure reasons of the candidate")
     parts += _moved("Improved", report.improved, "failure reasons of the baseline")
     parts += _names("Attempts without a score", report.incomplete)

@@ -4,6 +4,7 @@ Importing this package does not import numpy or scipy; the functions that need t
 the baseline, run B is the new run, and differences are B minus A.
 """
 
+from agentbench_report.statistics.amounts import PairedAmounts, fieller, paired_amounts
 from agentbench_report.statistics.binomial import clopper_pearson, wilson
 from agentbench_report.statistics.bootstrap import Bootstrap, bootstrap_mean, seed_of
 from agentbench_report.statistics.clusters import (
@@ -54,6 +55,7 @@ __all__ = [
     "MeanEstimate",
     "NonInferiority",
     "PairTable",
+    "PairedAmounts",
     "SignFlip",
     "VarianceComponents",
     "Verdict",
@@ -69,6 +71,7 @@ __all__ = [
     "discordant_odds_ratio",
     "exact_power",
     "exact_tasks",
+    "fieller",
     "holm",
     "korn_graubard",
     "mcnemar_asymptotic",
@@ -85,6 +88,7 @@ __all__ = [
     "newcombe10",
     "noninferiority",
     "noninferiority_mean",
+    "paired_amounts",
     "pass_at_k",
     "pass_hat_k",
     "se_clt",

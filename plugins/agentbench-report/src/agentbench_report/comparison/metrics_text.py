@@ -1,0 +1,99 @@
+"""Format the comparison of cost and effort as a Markdown table, and as cells of a CSV file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agentbench_report.comparison.metrics import Metric, MetricComparison
+from agentbench_report.text import Cell, markdown_table, plain
+
+_NAMES: Mapping[Metric, str] = {"cost_usd": "USD", "tokens": "tokens", "steps": "steps", "duration_sec": "seconds"}
+_DECIMALS: Mapping[Metric, int] = {"cost_usd": 4, "tokens": 1, "steps": 2, "duration_sec": 2}
+
+CSV_FIELDS = ("difference", "difference_low", "difference_high", "ratio", "ratio_low", "ratio_high")
+"""The columns of :func:`metric_cells`. Their names start with the name of the metric."""
+
+
+def metrics_markdown(groups: Sequence[tuple[str, Sequence[MetricComparison]]], a: str, b: str) -> str:
+    """A table with one row per metric, the method, and reasons for caution.
+
+    Args:
+        groups: a label and the comparisons with it. Labels are untrusted, and not shown if there is only an empty one.
+        a: the heading of the column for A, such as ``baseline``.
+        b: the heading of the column for B.
+    """
+    confidence = next(
+        (each.interval.confidence for _, metrics in groups for each in metrics if each.interval is not None), None
+    )
+    level = "CI" if confidence is None else f"{100 * confidence:.4g}% CI"
+    labelled = any(label for label, _ in groups)
+    header = (
+        *(["variant"] if labelled else []),
+        "per attempt",
+        "tasks",
+        a,
+        b,
+        "difference",
+        level,
+        "ratio",
+        "ratio CI",
+    )
+    rows = [
+        [*([plain(label)] if labelled else []), *_row(each), each.change]
+        for label, metrics in groups
+        for each in metrics
+    ]
+    notes = [
+        f"- {plain(f'{label}, ' if label else '')}{line}" for label, metrics in groups for line in _notes(metrics, a, b)
+    ]
+    method = (
+        "Means over tasks with a score in both runs, of the mean over the scored attempts at each task. Paired t "
+        "intervals of the differences and Fieller intervals of the ratios of the means, over tasks, not adjusted for "
+        f"the number of comparisons. {b} uses more or less than {a} if the interval excludes 0."
+    )
+    table = markdown_table([*(["variant"] if labelled else []), *header], rows)
+    return "\n\n".join(filter(None, [table, method, "\n".join(notes)]))
+
+
+def _row(each: MetricComparison) -> list[Cell]:
+    decimals = _DECIMALS[each.metric]
+    means = [None if mean is None else f"{mean:.{decimals}f}" for mean in (each.mean_a, each.mean_b)]
+    cells: list[Cell] = [_NAMES[each.metric], each.tasks, *means]
+    cells.append(None if each.difference is None else f"{each.difference:+z.{decimals}f}")
+    cells.append(
+        None if each.interval is None else f"{each.interval.low:+z.{decimals}f} to {each.interval.high:+z.{decimals}f}"
+    )
+    cells.append(None if each.ratio is None else f"{each.ratio:.3f}")
+    bounds = each.ratio_interval
+    return [*cells, None if bounds is None else f"{bounds.low:.3f} to {bounds.high:.3f}"]
+
+
+def _notes(metrics: Sequence[MetricComparison], a: str, b: str) -> Iterator[str]:
+    for each in metrics:
+        name = _NAMES[each.metric]
+        for side, why in ((a, each.unknown_a), (b, each.unknown_b)):
+            if why:
+                yield f"{name}: unknown in {side}: {plain(why)}"
+        for note in each.notes:
+            yield f"{name}: {plain(note)}"
+        if each.difference is not None and each.interval is None:
+            yield f"{name}: no interval, because there {_spread(each.tasks)}"
+
+
+def _spread(tasks: int) -> str:
+    return "is only one task" if tasks == 1 else "is no spread: all tasks differ by the same amount"
+
+
+def csv_header() -> tuple[str, ...]:
+    """The headings of :func:`metric_cells`, such as ``cost_usd_ratio_low``."""
+    return tuple(f"{metric}_{field}" for metric in _NAMES for field in CSV_FIELDS)
+
+
+def metric_cells(metrics: Sequence[MetricComparison]) -> list[Cell]:
+    """The differences and ratios of all metrics with their bounds; empty cells for unknown numbers."""
+    cells: list[Cell] = []
+    for each in metrics:
+        for value, bounds in ((each.difference, each.interval), (each.ratio, each.ratio_interval)):
+            numbers = (value, *((bounds.low, bounds.high) if bounds is not None else (None, None)))
+            cells += [None if number is None else float(f"{number:.6g}") for number in numbers]
+    return cells
