@@ -255,7 +255,8 @@ def attempt_events(record: AttemptRecord, say: Say = harmless) -> Iterator[event
     yield Delegation(parent=say("router"), child=say("patcher"), role=say("patcher"), depth=1)
     yield Delegation(parent=say("patcher"), child=say("tester"), role=say("tester"), depth=2)
     for step, tool in enumerate(("run", "read_file", "apply_patch", "read_file"), start=1):
-        yield events.ToolCallStarted(step=step, agent=say("searcher"), tool=say(tool))
+        agent = "router" if tool == "apply_patch" else "searcher"
+        yield events.ToolCallStarted(step=step, agent=say(agent), tool=say(tool))
         yield events.ToolCallFinished(step=step, tool=say(tool), ok=step < 4, error_type="", duration_sec=0.2 * step)
     yield events.PatchApplied(step=3, files=(say("src/durations/scanner.py"),), diff="diffs/step_0003.patch")
     yield events.LLMRequest(call=2, agent=say("router"), messages=4)

@@ -216,16 +216,16 @@ def test_the_page_of_an_attempt(one: Path) -> None:
         "evidence in tasks/durations-parse-units",
         "E durations.errors.DurationError: expected a number at 4",
         "baseline 2.3 s",
-        "router 2 6,756 0",
-        "searcher router searcher 0 0 4",
+        "router 2 6,756 1",
+        "searcher router searcher 0 0 3",
         "tester patcher tester",
         "The longest unit must be tried first.",
         "The pattern takes `m` of `ms`.",
         "6,577 tokens in, 179 out",
         "NOT_FOUND there is no such file",
-        "1 run exit 1 200 ms python -m pytest -q",
-        "2 read_file ok",
-        "4 read_file error",
+        "run python -m pytest -q exit 1 step 1 · 200 ms",
+        "read_file src/durations/scanner.py ok step 2 · 400 ms · 40 lines",
+        "read_file x error step 4",
     ):
         assert words in page
 
@@ -282,7 +282,7 @@ def test_evidence_before_the_damage_is_shown(make_evidence: Make, report_on: Rep
     page = pages(report_on(run))[1][1].text
     assert f"{name}.jsonl" in page
     assert "The longest unit must be tried first." in page
-    assert "python -m pytest -q" in page.partition("Tool calls")[2]
+    assert "python -m pytest -q" in page.partition("Turns")[2]
     assert ("NOT_FOUND there is no such file" in page) == (name == "conversation")
     assert ("Done: all tests pass." in page) == (name == "tool_calls")
 
@@ -293,7 +293,7 @@ def test_scrollable_code_can_be_focused_and_has_a_name(make_evidence: Make, repo
     assert {(block["tabindex"], block["role"]) for block in blocks} == {("0", "group")}
     names = [block["aria-label"] for block in blocks]
     assert all(names)
-    assert {"Final patch", "After the change (must pass), stdout", "Reasoning", "user"} <= set(names)
+    assert {"Final patch", "After the change (must pass), stdout", "Reasoning", "user", "stdout"} <= set(names)
 
 
 def test_each_repeat_has_its_own_row(make_evidence: Make, report_on: Report) -> None:
@@ -311,7 +311,8 @@ def test_tasks_are_paired_by_digest_not_by_name(tmp_path: Path, report_on: Repor
     a = write_run(tmp_path / "a", {"one": True, "two": False}, digests={"one": "sha256:1", "two": "sha256:2"})
     b = write_run(tmp_path / "b", {"one": True, "other": True}, digests={"one": "sha256:3", "other": "sha256:2"})
     page = pages(report_on(a, b))[0].text
-    assert "1 task is in both runs, paired by digest. All tasks: 1 improved, 2 in one run only." in page
+    assert "all 3 gains 1 not paired 2" in page
+    assert "1 task is in both runs, paired by digest." in page
     assert "two ✗ failed two, run A, repeat 1 ✓ passed other, run B, repeat 1 improved" in page
     assert "These runs are not comparable." in page
 
@@ -333,7 +334,7 @@ def test_repeats_have_no_contingency_table(tmp_path: Path, report_on: Report) ->
     runs = [write_run(tmp_path / name, {"x": [True, False], "y": [True, True]}) for name in "ab"]
     page = pages(report_on(*runs))[0].text
     assert "No contingency table: repeated attempts at a task are not independent." in page
-    in_a = "✓ passed x, run A, repeat 1 ✗ failed x, run A, repeat 2"
+    in_a = "1 of 2 ✓ passed x, run A, repeat 1 ✗ failed x, run A, repeat 2"
     assert f"x {in_a} {in_a.replace('run A', 'run B')} same" in page
 
 
@@ -446,7 +447,7 @@ def test_embedded_pages_do_not_look_like_keys(one: Path) -> None:
 def test_plots_take_their_colours_from_the_page(make_evidence: Make, report_on: Report) -> None:
     text = report_on(make_evidence("a"), make_evidence("b")).read_text()
     plots = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
-    assert len(plots) == 4
+    assert len(plots) == 5
     assert all("currentColor" in plot and "var(--" in plot for plot in plots)
     assert not [each for plot in plots for each in re.findall(r"(?:fill|stroke): ?#[0-9a-f]{6}", plot)]
     assert not [

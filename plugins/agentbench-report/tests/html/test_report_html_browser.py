@@ -36,7 +36,8 @@ def attempts(page: Page) -> Locator:
 
 def column(page: Page, number: int) -> list[str]:
     return [
-        text.strip() for text in page.locator(f"#attempts tbody tr:visible > :nth-child({number})").all_inner_texts()
+        " ".join(text.split())
+        for text in page.locator(f"#attempts tbody tr:visible > :nth-child({number})").all_text_contents()
     ]
 
 
@@ -101,17 +102,21 @@ def test_open_an_attempt_and_go_back(one: Path, visit: Visit) -> None:
     expect(heading).to_be_focused()
     assert page.title().startswith("durations-parse-units")
     assert page.url.endswith("#attempt=2")
-    for part in (
-        "Tests",
+    parts = page.locator("#attempt h2").evaluate_all("all => all.map(each => each.firstChild.textContent.trim())")
+    assert parts == [
+        "What was asked",
+        "Turns",
         "Final patch",
+        "Tests",
         "Test output",
         "Timeline",
         "Delegation tree",
-        "Conversation",
-        "Tool calls",
         "Environment",
-    ):
-        expect(page.get_by_role("heading", name=part)).to_be_visible()
+    ]
+    page.get_by_role("navigation", name="Sections").get_by_role("button", name="Timeline").click()
+    expect(page.get_by_role("heading", name="Timeline")).to_be_focused()
+    expect(page.get_by_role("heading", name="Timeline")).to_be_in_viewport()
+    assert page.url.endswith("#attempt=2"), "the address still leads to the attempt"
     page.go_back()
     expect(attempts(page)).to_have_count(12)
     expect(page.get_by_role("link", name="durations-parse-units")).to_be_focused()
@@ -124,20 +129,39 @@ def test_open_an_attempt_and_go_back(one: Path, visit: Visit) -> None:
     assert seen.trouble == []
 
 
-def test_expand_a_tool_call_and_its_diff(one: Path, visit: Visit) -> None:
+def colour(target: Locator) -> str:
+    return str(target.evaluate("e => getComputedStyle(e).color"))
+
+
+def test_turns_show_each_call_with_its_result(one: Path, visit: Visit) -> None:
+    """A command that failed is red though the tool worked; long output is folded, and diffs are coloured."""
     page, _ = visit(one, "#attempt=2")
-    call = page.locator("details.use").nth(2)
-    changed = call.get_by_text("longest_first = sorted").last
-    expect(changed).to_be_hidden()
-    call.locator("summary").click()
-    expect(changed).to_be_visible()
-    expect(changed).to_have_class("add")
-    expect(call.locator("pre.diff").last.locator(".del")).to_contain_text("units.spellings()))")
-    assert call.locator(".add").last.evaluate("e => getComputedStyle(e).backgroundColor") != "rgba(0, 0, 0, 0)"
+    first, second = page.locator(".turn").all()
+    expect(first.get_by_text("The longest unit must be tried first.")).to_be_visible()
+    patch, command, read, lost = first.locator("details.use").all()
+    expect(patch.locator(".add")).to_have_count(1)
+    expect(patch.locator(".add")).to_contain_text("longest_first = sorted")
+    assert patch.locator(".add").evaluate("e => getComputedStyle(e).backgroundColor") != "rgba(0, 0, 0, 0)"
+    status = command.locator(".chip")
+    expect(status).to_have_text("exit 1")
+    assert colour(status) == colour(page.locator(".verdict .failed")) != colour(read.locator(".chip"))
+    expect(command.get_by_text("DurationError: expected a number")).to_be_visible()
+    expect(lost.get_by_text("NOT_FOUND there is no such file")).to_be_visible()
+    folded = read.get_by_text("def scan")
+    expect(folded).to_be_hidden()
+    read.locator("summary").click()
+    expect(folded).to_be_visible()
+    toggle = read.get_by_role("button", name="Show all 40 lines")
+    height = folded.evaluate("e => e.clientHeight")
+    toggle.click()
+    expect(read.get_by_role("button", name="Show less")).to_have_attribute("aria-expanded", "true")
+    assert folded.evaluate("e => e.clientHeight") > 2 * height
+    expect(second.get_by_text("Done: all tests pass.")).to_be_visible()
     page.get_by_role("button", name="Collapse all").click()
-    expect(changed).to_be_hidden()
+    expect(folded).to_be_hidden()
     page.get_by_role("button", name="Expand all").click()
-    expect(changed).to_be_visible()
+    expect(folded).to_be_visible()
+    assert folded.evaluate("e => e.scrollHeight - e.clientHeight") == 0
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -145,7 +169,7 @@ def test_tests_by_name(make_evidence: Make, report_once: Report, visit: Visit, w
     """Failed tests are expanded, with expected and actual values; passed tests and checks are collapsed."""
     path = report_once("tests", lambda: [make_evidence("a", {"failed": False, "passed": True})])
     page, seen = visit(path, "#attempt=1", viewport={"width": width, "height": 900})
-    section = page.locator("#attempt section").first
+    section = page.locator('#attempt [data-part="tests"]')
     headline = section.locator(".headline")
     expect(headline).to_contain_text("4 of 54 expected tests did not pass: 1 failed, 1 error, 1 not run, 1 repeated")
     red = headline.evaluate("e => getComputedStyle(e).color")
@@ -155,11 +179,18 @@ def test_tests_by_name(make_evidence: Make, report_once: Report, visit: Visit, w
     expect(got).to_be_visible()
     expect(got).to_have_text("60")
     expect(tests.last.get_by_text("DurationError: expected a number at 4")).to_be_visible()
-    expect(section.locator(".rest").get_by_text("not run")).to_be_visible()
+    bad = section.get_by_role("group", name="Expected tests that did not pass")
+    cells = [row.locator("th, td").all_inner_texts() for row in bad.locator("tr").all()[-4:]]
+    assert [[cell.strip() for cell in row[:4]] for row in cells] == [
+        ["checks/test_parse.py::test_units[1h]", "fails", "fails", "passes"],
+        ["checks/test_parse.py::test_units[1ms]", "fails", "error", "passes"],
+        ["tests/test_words.py::test_words[0]", "passes", "not run", "passes"],
+        ["tests/test_words.py::test_words[3]", "passes", "repeated", "passes"],
+    ]
     passed = section.get_by_role("group", name="Tests that passed")
     expect(passed).to_be_hidden()
     section.get_by_text("Passed 50").click()
-    expect(passed.get_by_role("row")).to_have_count(51)
+    expect(passed.locator("tr")).to_have_count(51)
     expect(passed).to_be_visible()
     page.get_by_role("link", name="Next").click()
     expect(headline).to_contain_text("54 of 54 expected tests passed")
@@ -199,7 +230,7 @@ def test_damaged_part_is_reported_and_others_are_shown(one: Path, visit: Visit) 
     expect(page.get_by_text("This attempt cannot be shown")).to_be_visible()
     page.get_by_role("link", name="All attempts").click()
     page.get_by_role("link", name="gatework-ignored-events").click()
-    expect(page.get_by_role("heading", name="Tool calls")).to_be_visible()
+    expect(page.get_by_role("heading", name="Turns")).to_be_visible()
 
 
 def test_by_keyboard_only(one: Path, visit: Visit) -> None:
@@ -222,10 +253,10 @@ def test_by_keyboard_only(one: Path, visit: Visit) -> None:
     tab_to(link)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("properties-backslash-roundtrip")
-    call = page.locator("details.use").first
+    call = page.locator("details.use").nth(2)
     tab_to(call.locator("summary"))
     page.keyboard.press("Enter")
-    expect(call.get_by_text("DurationError: expected a number")).to_be_visible()
+    expect(call.get_by_text("def scan")).to_be_visible()
     page.keyboard.press("Escape")
     expect(link).to_be_focused()
     expect(attempts(page)).to_have_count(4)
@@ -287,6 +318,121 @@ def test_two_runs_side_by_side(two: Path, visit: Visit) -> None:
     assert seen.trouble == []
 
 
+def matrix_rows(page: Page) -> list[str]:
+    return [text.strip() for text in page.locator("#matrix tbody tr:visible > th").all_inner_texts()]
+
+
+def test_a_pair_is_one_click_away_and_aligned(two: Path, visit: Visit) -> None:
+    """Regressions come first; the parts and turns of both attempts are beside each other."""
+    page, seen = visit(two, viewport={"width": 1280, "height": 900})
+    assert matrix_rows(page)[0] == "durations-parse-units"
+    link = page.locator("#matrix").get_by_role("link", name="durations-parse-units", exact=True)
+    link.click()
+    heading = page.get_by_role("heading", level=1)
+    expect(heading).to_have_text("durations-parse-units")
+    expect(heading).to_be_focused()
+    expect(page.locator("#attempt").get_by_text("regressions")).to_be_visible()
+    assert page.title().startswith("durations-parse-units")
+    a, b = page.locator(".names .side").all()
+    expect(a).to_contain_text("passed")
+    expect(b).to_contain_text("failed")
+    for part in ("patch", "tests", "turns"):
+        boxes = [side.bounding_box() for side in page.locator(f'.beside[data-part="{part}"] > .side').all()]
+        assert len(boxes) == 2
+        assert boxes[0]["y"] == boxes[1]["y"]
+        assert boxes[0]["x"] + boxes[0]["width"] < boxes[1]["x"]
+    rows = page.locator(".beside", has=page.locator(".turn"))
+    expect(rows).to_have_count(2)
+    assert [row.locator(".turn").count() for row in rows.all()] == [2, 2]
+    expect(page.get_by_role("heading", name="What was asked")).to_have_count(1)
+    page.get_by_role("link", name="Next").click()
+    expect(heading).to_have_text("daybook-clock-change")
+    page.locator(".names .B a").click()
+    expect(heading).to_have_text("B daybook-clock-change")
+    page.go_back()
+    page.get_by_role("link", name="Previous").click()
+    expect(heading).to_have_text("durations-parse-units")
+    page.keyboard.press("Escape")
+    expect(link).to_be_focused()
+    assert seen.trouble == []
+
+
+def test_pairs_are_filtered_by_kind_and_text(two: Path, visit: Visit) -> None:
+    page, _ = visit(two)
+    kinds = page.get_by_role("group", name="Kind")
+    names = [" ".join(text.split()) for text in kinds.get_by_role("button").all_inner_texts()]
+    assert names == ["all 4", "regressions 1", "gains 1", "both passed 1", "not paired 1"]
+    kinds.get_by_role("button", name="gains").click()
+    expect(kinds.get_by_role("button", name="gains")).to_have_attribute("aria-pressed", "true")
+    assert matrix_rows(page) == ["daybook-clock-change"]
+    page.locator("#matrix").get_by_role("link", name="daybook-clock-change", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("daybook-clock-change")
+    expect(page.get_by_role("link", name="Next")).to_be_hidden()
+    page.keyboard.press("Escape")
+    kinds.get_by_role("button", name="all").click()
+    page.get_by_label("Search pairs").fill("torn passed")
+    assert matrix_rows(page) == ["inkwell-torn-journal"]
+    expect(page.locator("#pairs-shown")).to_have_text("1 of 4 tasks")
+
+
+def test_link_to_a_pair_with_a_missing_attempt_shows_a_message(two: Path, visit: Visit) -> None:
+    page, seen = visit(two, "#pair=1,99")
+    expect(page.get_by_text("This report does not contain both attempts.")).to_be_visible()
+    page.goto(f"{two.as_uri()}#pair=1,5")
+    expect(page.get_by_role("heading", name="Final patch")).to_have_count(2)
+    page.get_by_role("link", name="All attempts").click()
+    expect(page.get_by_role("heading", name="Comparison")).to_be_visible()
+    assert seen.trouble == []
+
+
+REPEATED = {"first": [True, True, False, None, True], "second": [False, False, True, False, False]}
+
+
+@pytest.fixture
+def repeats(make_evidence: Make, report_once: Report, hostility: tuple[str, Callable[[str], str]]) -> Path:
+    """Two runs with five repeats, and a long and a hostile name."""
+    bad, say = hostility
+    long = "a-task-with-a-very-long-name-" * 6
+    b = {"first": REPEATED["second"], "second": REPEATED["first"], bad: [False] * 5, long: [True] * 5}
+    a = b | REPEATED
+    return report_once("repeats", lambda: [make_evidence("a", a, say), make_evidence("b", b, say)])
+
+
+def test_repeats_of_a_pair_can_be_chosen(repeats: Path, visit: Visit) -> None:
+    """A task opens a pair that shows its change; other repeats are one click away."""
+    page, seen = visit(repeats)
+    expect(page.locator("#matrix tr", has_text="first").locator(".passes").first).to_have_text("3 of 5")
+    page.locator("#matrix").get_by_role("link", name="first", exact=True).click()
+    a, b = page.locator(".names .side").all()
+    expect(a).to_contain_text("passed")
+    expect(b).to_contain_text("failed")
+    chosen = page.locator('.repeats [aria-current="true"]')
+    expect(chosen).to_have_count(2)
+    page.locator(".repeats").get_by_role("link", name="run B, repeat 3").click()
+    expect(b).to_contain_text("passed")
+    expect(chosen.last).to_contain_text("repeat 3")
+    assert seen.trouble == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_view_fits_every_width(repeats: Path, visit: Visit, theme: str) -> None:
+    """Nothing is cut off, with five repeats, hostile text and everything expanded; tables need no scrolling."""
+    page, _ = visit(repeats, color_scheme=theme)
+    pair = page.locator("#matrix th a").first.get_attribute("href")
+    for fragment in ("", "#attempt=1", pair):
+        page.goto(f"{repeats.as_uri()}{fragment}")
+        if fragment:
+            page.get_by_role("button", name="Expand all").click()
+        page.locator("details").evaluate_all("all => all.forEach(each => { each.open = true })")
+        for width in (360, 768, 1280):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") == width, (fragment, width)
+            cut = page.locator(".scroll:has(.stack):visible").evaluate_all(
+                "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.ariaLabel)"
+            )
+            assert cut == [], (fragment, width)
+
+
 # --- hostile content ---------------------------------------------------------------------------------------------
 
 
@@ -330,12 +476,16 @@ def test_hostile_content_runs_no_script_and_sends_no_request(
     page.get_by_role("button", name="Clear").click()
     for number in (1, 2, 4, 5):
         page.goto(f"{report.as_uri()}#attempt={number}")
-        expect(page.get_by_role("heading", name="Tool calls")).to_be_visible()
+        expect(page.get_by_role("heading", name="Turns")).to_be_visible()
         page.get_by_role("button", name="Expand all").click()
         for inserted in ("img", "iframe", "script", "#attempt svg", "object", "embed", "form", "link", "base"):
             assert page.locator(f"#attempt {inserted.removeprefix('#attempt ')}").count() == 0
         links = page.locator("#attempt a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
         assert all(link is None or link.startswith("#") for link in links)
+    page.goto(f"{report.as_uri()}#pair=1,5")
+    expect(page.get_by_role("heading", name="Final patch")).to_have_count(2)
+    page.get_by_role("button", name="Expand all").click()
+    assert page.locator("#attempt").locator("img, iframe, script, svg, object, embed, form, link, base").count() == 0
     page.wait_for_timeout(200)  # time for delayed scripts and requests
     assert page.evaluate("window.ran") is None
     assert seen.trouble == []
@@ -368,21 +518,6 @@ def test_content_security_policy_blocks_unescaped_content(
 # --- appearance --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fragment", ["", "#attempt=2"])
-def test_page_fits_the_width_of_a_phone(
-    make_evidence: Make, report_once: Report, visit: Visit, fragment: str, hostility: tuple[str, Callable[[str], str]]
-) -> None:
-    bad, say = hostility
-    long = "a-task-with-a-very-long-name-" * 6
-    ends = {bad: False, long: True}
-    report = report_once("phone", lambda: [make_evidence("a", ends, say), make_evidence("b", ends, say)])
-    page, _ = visit(report, fragment, viewport={"width": 390, "height": 844})
-    if fragment:
-        page.get_by_role("button", name="Expand all").click()
-    page.locator("details").evaluate_all("all => all.forEach(each => { each.open = true })")
-    assert page.evaluate("document.documentElement.scrollWidth") == 390
-
-
 CONTRASTS = """
 () => {
   const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
@@ -413,7 +548,7 @@ CONTRASTS = """
 """
 
 
-@pytest.mark.parametrize("fragment", ["", "#attempt=2"])
+@pytest.mark.parametrize("fragment", ["", "#attempt=2", "#pair=2,6"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_is_readable_in_both_themes(two: Path, visit: Visit, theme: str, fragment: str) -> None:
     """The contrast is at least 4.5 to 1 (WCAG AA)."""
@@ -444,7 +579,8 @@ def test_print_style_is_light_and_wraps_code(one: Path, visit: Visit, chosen: bo
     style = "e => { const s = getComputedStyle(e); return [s.backgroundColor, s.maxHeight, s.whiteSpace]; }"
     html, code = page.locator("html"), page.locator("#attempt pre")
     assert html.evaluate(style)[0] == "rgb(19, 21, 24)"
-    assert code.first.evaluate(style)[1] != "none"
+    folded = page.locator("#attempt .fold pre").first
+    assert folded.evaluate(style)[1] != "none"
     page.emulate_media(media="print")
     assert html.evaluate(style)[0] == "rgb(247, 247, 245)"
     assert {tuple(each.evaluate(style)[1:]) for each in code.all()} == {("none", "pre-wrap")}
@@ -478,7 +614,7 @@ def test_a_thousand_attempts(make_evidence: Make, report_on: Report, chromium: A
     page.get_by_role("button", name="tokens").click()
     assert page.evaluate("unpacked") == 0
     page.get_by_role("link", name="task-0750").click()
-    expect(page.get_by_role("heading", name="Tool calls")).to_be_visible()
+    expect(page.get_by_role("heading", name="Turns")).to_be_visible()
     assert page.evaluate("unpacked") == 1
     page.keyboard.press("Escape")
     expect(attempts(page)).to_have_count(33)

@@ -9,19 +9,9 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
-from agentbench_core import (
-    Completion,
-    ConversationEntry,
-    Delegation,
-    EventEntry,
-    Message,
-    RunView,
-    ToolCall,
-    Warning_,
-)
+from agentbench_core import Delegation, EventEntry, RunView, Warning_
 from agentbench_core.values import events
 from agentbench_report.html import texts, timeline
-from agentbench_report.html.conversation import conversations
 from agentbench_report.html.texts import Text, Texts
 from agentbench_report.html.wording import seconds, usd
 from agentbench_testing import write_run
@@ -194,6 +184,18 @@ def test_a_failed_exchange_lasts_until_it_failed(ended: events.TaskFinished) -> 
     assert (exchange.kind, exchange.at, exchange.duration, exchange.bad) == ("llm", 1.0, 2.5, True)
 
 
+def test_steps_follow_the_last_model_call(ended: events.TaskFinished) -> None:
+    found = timeline_of(
+        (1.0, events.ToolCallStarted(step=1, agent="m", tool="run")),
+        (2.0, events.LLMRequest(call=1, agent="m", messages=2)),
+        (3.0, events.LLMRequest(call=2, agent="n", messages=2)),
+        (4.0, events.ToolCallStarted(step=2, agent="m", tool="run")),
+        end=ended,
+    )
+    assert found.step_calls == {1: 0, 2: 2}
+    assert found.step_agents == {1: "m", 2: "m"}
+
+
 def test_many_events_are_counted_and_not_kept(ended: events.TaskFinished) -> None:
     warnings = [(1.0, Warning_(message="w"))] * (timeline.MAX_EVENTS + 7)
     found = timeline_of(*warnings, end=ended)
@@ -257,51 +259,6 @@ def test_cyclic_delegations_end(ended: events.TaskFinished) -> None:
     names = [agent.name for agent in found.agents]
     assert len(names) == len(set(names)) == timeline.MAX_AGENTS
     assert {"a", "b", "c"} <= set(names)
-
-
-# --- conversation ------------------------------------------------------------------------------------------------
-
-
-def test_answer_that_is_sent_back_is_shown_once(run_with: Callable[..., RunView]) -> None:
-    def call(number: str) -> Message:
-        return Message(
-            role="assistant", content="I run it", tool_calls=(ToolCall(tool="run", arguments={}, id=number),)
-        )
-
-    done = Completion(message=Message(role="assistant", content="done"))
-    records = [
-        ConversationEntry(
-            call=1,
-            agent="m",
-            since=0,
-            messages=(Message(role="user", content="go"),),
-            completion=Completion(message=call("theirs")),
-        ),
-        ConversationEntry(call=2, agent="n", since=0, messages=(call("x"),), completion=done),
-        ConversationEntry(
-            call=3, agent="m", since=1, messages=(call("ours"), Message(role="tool", content="ok")), completion=done
-        ),
-    ]
-    talks = conversations(records, Texts(run_with(), "x", 1))
-    assert [(talk.agent, [said.content.text for said in talk.messages]) for talk in talks] == [
-        ("m", ["go", "I run it", "ok", "done"]),
-        ("n", ["I run it", "done"]),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("opaque", "words"),
-    [
-        ({"reasoning_content": "why"}, "why"),
-        ({"reasoning_details": [{"type": "reasoning.text", "text": "a"}, {"summary": "b"}, 3, {"data": "x"}]}, "a\nb"),
-        ({"reasoning_details": "odd", "reasoning_content": 4}, None),
-    ],
-)
-def test_reasoning(run_with: Callable[..., RunView], opaque: dict[str, Any], words: str | None) -> None:
-    answer = Completion(message=Message(role="assistant", opaque=opaque))
-    record = ConversationEntry(call=1, since=0, messages=(), completion=answer)
-    said = conversations([record], Texts(run_with(), "x", 1))[0].messages[0]
-    assert (said.reasoning and said.reasoning.text) == words
 
 
 # --- words -------------------------------------------------------------------------------------------------------

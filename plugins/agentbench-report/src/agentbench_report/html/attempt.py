@@ -7,20 +7,16 @@ import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypeVar
-
-import attrs
+from typing import TypeVar
 
 from agentbench_core import InputError
-from agentbench_report.html import results
-from agentbench_report.html.conversation import conversations
+from agentbench_report.html import calls, results
 from agentbench_report.html.environment import templates
 from agentbench_report.html.listing import ListedAttempt
 from agentbench_report.html.texts import Text, Texts
 from agentbench_report.html.timeline import Timeline
+from agentbench_report.html.turns import turns
 
-MAX_CALLS = 1000
-TOOL_CALLS = "agent/tool_calls.jsonl"
 _LOGS = {
     "failing": "Before the change (must fail)",
     "passing": "After the change (must pass)",
@@ -31,22 +27,6 @@ _LINE = 32
 chance, and the harness would redact it and damage the page."""
 
 _Line = TypeVar("_Line")
-
-
-@attrs.frozen(kw_only=True)
-class ToolUse:
-    """A tool call with its result. ``exit_code`` is the exit code of the command, if the tool ran one."""
-
-    step: int
-    tool: str
-    ok: bool
-    exit_code: int | None
-    error: str
-    duration: float | None
-    arguments: Mapping[str, Text]
-    problem: str
-    output: Mapping[str, Text]
-    change: Text | None
 
 
 def page(listed: ListedAttempt, timeline: Timeline) -> str:
@@ -62,9 +42,9 @@ def page(listed: ListedAttempt, timeline: Timeline) -> str:
     tests = _tests(listed, texts, timeline.explanation, problems)
     logs = [(title, streams) for phase, title in _LOGS.items() if (streams := _logs(texts, phase))]
     lines = _until_damaged(view.tool_calls(row.task_id, row.repeat), problems)
-    calls = list(_uses(islice(lines, MAX_CALLS), texts, timeline))
+    log = list(calls.logged(islice(lines, calls.MAX_CALLS), texts, timeline))
     more_calls = sum(1 for _ in lines)
-    talks = conversations(_until_damaged(view.conversation(row.task_id, row.repeat), problems), texts)
+    talk = turns(_until_damaged(view.conversation(row.task_id, row.repeat), problems), log, timeline, texts)
     template = templates().get_template("attempt.html.j2")
     return template.render(
         listed=listed,
@@ -75,9 +55,9 @@ def page(listed: ListedAttempt, timeline: Timeline) -> str:
         labels=[(label.name, texts.cut(label.evidence, "attempts.jsonl")) for label in row.labels],
         final=final,
         logs=logs,
-        calls=calls,
+        talk=talk,
         more_calls=more_calls,
-        talks=talks,
+        task=None if talk.asked else texts.file("task.yaml"),
         problems=problems,
         traceback=texts.file("agent/traceback.txt"),
         environment=texts.file("meta/environment.json"),
@@ -127,32 +107,3 @@ def _until_damaged(lines: Iterator[_Line], problems: list[str]) -> Iterator[_Lin
 def _logs(texts: Texts, phase: str) -> Sequence[tuple[str, Text]]:
     streams = ((stream, texts.file(f"logs/{phase}_{stream}.txt")) for stream in ("stdout", "stderr"))
     return [(stream, text) for stream, text in streams if text is not None and text.text.strip()]
-
-
-def _uses(lines: Iterator[Mapping[str, Any]], texts: Texts, timeline: Timeline) -> Iterator[ToolUse]:
-    """The tool calls in the log. An agent's tools write it, so its lines may be any JSON objects."""
-    for line in lines:
-        call, result = _mapping(line.get("call")), _mapping(line.get("result"))
-        step = line.get("step") if isinstance(line.get("step"), int) else 0
-        error = " ".join(str(result.get(name) or "") for name in ("error_type", "error_message")).strip()
-        exit_code = _mapping(result.get("fields")).get("exit_code")
-        yield ToolUse(
-            step=step or 0,
-            tool=str(call.get("tool", "")),
-            ok=result.get("ok") is True,
-            exit_code=exit_code if isinstance(exit_code, int) else None,
-            error=error,
-            duration=timeline.step_durations.get(step or 0),
-            arguments=_shown(call.get("arguments"), texts),
-            problem=str(call.get("problem") or ""),
-            output=_shown(result.get("fields"), texts),
-            change=texts.file(f"diffs/step_{step or 0:04d}.patch"),
-        )
-
-
-def _shown(values: object, texts: Texts) -> Mapping[str, Text]:
-    return {str(name): texts.value(value, TOOL_CALLS) for name, value in _mapping(values).items()}
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

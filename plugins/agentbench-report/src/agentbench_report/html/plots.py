@@ -87,6 +87,40 @@ def rates(rows: Sequence[Rate]) -> Markup:
     return figure.svg
 
 
+def difference(value: float, low: float, high: float, bounds: Sequence[float], margin: float | None = None) -> Markup:
+    """The difference between two pass rates with its interval, relative to no difference.
+
+    Args:
+        value: the difference, between -1 and 1.
+        low: the lower end of its interval.
+        high: the upper end of its interval.
+        bounds: the differences in the worst and the best case, if attempts are missing.
+        margin: the largest decrease that is still accepted, such as 0.05, which is drawn as a line.
+    """
+    with _drawing("difference", 1) as (figure, axes):
+        axes.axvline(0, color=INK, linewidth=1)
+        if margin is not None:
+            axes.axvline(-margin * 100, color=FAILED, linewidth=1.2, linestyle="--")
+            axes.annotate(
+                f"margin {margin * 100:g}", (-margin * 100, 0.42), (3, 0), textcoords="offset points", fontsize=8
+            )
+        colour = PASSED if low > 0 else FAILED if high < 0 else INK
+        if bounds and min(bounds) < max(bounds):
+            ends = [100 * min(bounds), 100 * max(bounds)]
+            axes.plot(ends, [0, 0], color=MISSING, linewidth=9, alpha=0.25, solid_capstyle="butt")
+        axes.plot([100 * low, 100 * high], [0, 0], color=colour, linewidth=2)
+        axes.plot([100 * low, 100 * high], [0, 0], color=colour, marker="|", markersize=9, linestyle="none")
+        axes.plot([100 * value], [0], color=colour, marker="o", markersize=7)
+        axes.annotate(f"{100 * value:+.1f}", (100 * value, 0), (0, 8), textcoords="offset points", ha="center")
+        reach = 110 * max(abs(low), abs(high), *map(abs, bounds), margin or 0, 0.02)
+        axes.set_xlim(-reach, reach)
+        axes.locator_params(axis="x", nbins=6)
+        axes.set_xlabel("percentage points: A is better to the left, B to the right")
+        axes.set_yticks([])
+        axes.set_ylim(-0.6, 0.8)
+    return figure.svg
+
+
 def bars(
     name: str,
     groups: Sequence[str],

@@ -20,7 +20,7 @@ FILE = "logs/tests.json"
 MAX_BYTES = 16 << 20
 """The maximum size of a file that is read."""
 MAX_FAILED = 50
-"""The maximum number of tests shown with expected and actual values. Further tests are rows of a table."""
+"""The maximum number of tests shown with expected and actual values. All are rows of a table."""
 MAX_WRONG = 3
 MAX_ROWS = 500
 MAX_PROBLEMS = 20
@@ -156,9 +156,10 @@ class Tests:
     headline: str
     good: bool
     explanation: Text | None
+    bad: Rows
+    """The expected tests that did not pass."""
     failed: Sequence[Row]
-    rest: Rows
-    """Further tests that did not pass, without details or beyond ``MAX_FAILED``."""
+    """Those of them with details, at most ``MAX_FAILED``."""
     passed: Rows
     others: Rows
     checks: Line | None
@@ -178,15 +179,14 @@ def shown(judged: TestReport, texts: Texts, known: str) -> Tests:
     good_outcomes = ("passed",) if expected else ("passed", "skipped")
     bad = [test for test in counted if test.outcome not in good_outcomes]
     detailed = [test for test in bad if test.message or test.differences or test.more_differences][:MAX_FAILED]
-    detailed_ids = set(map(id, detailed))
-    explanation = judged.explanation if judged.explanation != known else ""
+    explanation = judged.explanation if judged.explanation not in known else ""
     headline, good = _headline(judged, counted, bad, "expected test" if expected else "test")
     return Tests(
         headline=headline,
         good=good,
         explanation=texts.excerpt(explanation, FILE, _MESSAGE) if explanation else None,
+        bad=_rows(bad, texts),
         failed=[_detailed_row(test, texts) for test in detailed],
-        rest=_rows([test for test in bad if id(test) not in detailed_ids], texts),
         passed=_rows([test for test in counted if test.outcome in good_outcomes], texts),
         others=_rows([test for test in judged.tests if expected and not test.list], texts),
         checks=_line(judged.checks, texts) if judged.checks else None,

@@ -20,6 +20,8 @@ SHORT = 4 << 10
 _HUNK = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
 _LEFT_OUT = re.compile(rb"\n\[\.\.\. (\d+) bytes left out")
 _ADDED, _REMOVED, _PLACE, _HEAD, _SAME = "add", "del", "hunk", "head", "same"
+CHANGED = (_ADDED, _REMOVED)
+"""The kinds of blocks of a diff with changed lines."""
 _HEADS = (
     "diff ",
     "index ",
@@ -48,6 +50,16 @@ class Text:
     def is_diff(self) -> bool:
         """Whether the text starts like a unified diff."""
         return self.text.startswith(("--- ", "diff --git "))
+
+    @property
+    def lines(self) -> int:
+        """The number of lines."""
+        return self.text.removesuffix("\n").count("\n") + 1 if self.text else 0
+
+    @property
+    def height(self) -> int:
+        """The number of lines on a page on which a line has 100 characters."""
+        return sum(1 + len(line) // 100 for line in self.text.removesuffix("\n").split("\n")) if self.text else 0
 
     def diff_blocks(self) -> Sequence[tuple[str, str]]:
         """CSS class and text of each block of similar lines of a unified diff."""
@@ -96,7 +108,9 @@ class Texts:
         return Text(text=cut.decode("utf-8", "backslashreplace"), left_out=left_out, path=path)
 
     def value(self, value: object, name: str) -> Text:
-        """A JSON value as text. Strings are not quoted."""
+        """A JSON value as text. Strings are not quoted, and a list of strings has one per line."""
+        if isinstance(value, list) and value and all(isinstance(item, str) and "\n" not in item for item in value):
+            value = "\n".join(value)
         if not isinstance(value, str):
             try:
                 value = json.dumps(value, indent=2, ensure_ascii=False, default=repr)

@@ -84,9 +84,15 @@ class Timeline:
     agents: Sequence[AgentActivity]
     """The delegation tree: each agent follows the first agent that delegated to it. Empty without delegation."""
     step_durations: Mapping[int, float]
+    step_agents: Mapping[int, str]
+    """The agent of each step."""
+    step_calls: Mapping[int, int]
+    """The last model call, of any agent, that was requested before each step; 0 before the first."""
 
 
-EMPTY = Timeline(explanation="", rows=(), left_out=0, total=0.0, agents=(), step_durations={})
+EMPTY = Timeline(
+    explanation="", rows=(), left_out=0, total=0.0, agents=(), step_durations={}, step_agents={}, step_calls={}
+)
 
 
 @attrs.define
@@ -163,6 +169,8 @@ def _timeline(collected: _Collected) -> Timeline:
         total=max(((row.at or 0.0) + (row.duration or 0.0) for row in rows), default=0.0),
         agents=_agents(events),
         step_durations=durations,
+        step_agents={fields["step"]: fields["agent"] for _, word, fields in events if word == "tool_call_started"},
+        step_calls=_step_calls(events),
     )
 
 
@@ -171,6 +179,17 @@ def _time(at: str) -> float | None:
         return datetime.datetime.fromisoformat(at).timestamp()
     except (ValueError, OverflowError):
         return None
+
+
+def _step_calls(events: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Mapping[int, int]:
+    steps: dict[int, int] = {}
+    last = 0
+    for _, word, fields in events:
+        if word == "llm_request":
+            last = fields["call"]
+        elif word == "tool_call_started":
+            steps[fields["step"]] = last
+    return steps
 
 
 def _agents(events: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Sequence[AgentActivity]:

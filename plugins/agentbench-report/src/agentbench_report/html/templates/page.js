@@ -25,34 +25,61 @@
 
   // --- filters -----------------------------------------------------------------------------------------------------
   const table = byId("attempts");
-  const rows = [...table.tBodies[0].rows].map((row) => ({
-    row,
-    text: row.textContent.toLowerCase(),
-    labels: [...row.querySelectorAll("[data-label]")].map((tag) => tag.dataset.label),
-  }));
-  const form = document.querySelector(".filters");
+  const matrix = byId("matrix"); // the pairs of two runs, if there are two
+  const rowsOf = (filtered) =>
+    [...filtered.tBodies[0].rows].map((row) => ({
+      row,
+      text: row.textContent.toLowerCase(),
+      labels: [...row.querySelectorAll("[data-label]")].map((tag) => tag.dataset.label),
+    }));
+  const wordsIn = (id) => byId(id).value.toLowerCase().split(/\s+/).filter(Boolean);
+  const filterRows = (rows, fits, noun, status) => {
+    let shown = 0;
+    for (const each of rows) {
+      each.row.hidden = !fits(each);
+      shown += !each.row.hidden;
+    }
+    const all = `${rows.length.toLocaleString("en")} ${rows.length === 1 ? noun : `${noun}s`}`;
+    byId(status).textContent = shown === rows.length ? all : `${shown.toLocaleString("en")} of ${all}`;
+  };
+  const rows = rowsOf(table);
   const asked = (id) => byId(id)?.value ?? "";
   const filter = () => {
-    const words = asked("filter").toLowerCase().split(/\s+/).filter(Boolean);
+    const words = wordsIn("filter");
     const [result, reason, label, side] = ["result", "reason", "label", "side"].map(asked);
-    let shown = 0;
-    for (const { row, text, labels } of rows) {
-      const fits =
-        (!result || row.dataset.result === result) &&
-        (!reason || row.dataset.reason === reason) &&
-        (!label || labels.includes(label)) &&
-        (!side || row.dataset.side === side) &&
-        words.every((word) => text.includes(word));
-      row.hidden = !fits;
-      shown += fits;
-    }
-    const all = `${rows.length.toLocaleString("en")} ${rows.length === 1 ? "attempt" : "attempts"}`;
-    byId("shown").textContent = shown === rows.length ? all : `${shown.toLocaleString("en")} of ${all}`;
+    const fits = ({ row, text, labels }) =>
+      (!result || row.dataset.result === result) &&
+      (!reason || row.dataset.reason === reason) &&
+      (!label || labels.includes(label)) &&
+      (!side || row.dataset.side === side) &&
+      words.every((word) => text.includes(word));
+    filterRows(rows, fits, "attempt", "shown");
   };
+  const form = byId("filters");
   form.addEventListener("input", filter);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => setTimeout(filter));
   filter(); // the browser may have restored the fields
+
+  if (matrix) {
+    const kinds = byId("kinds");
+    const pairs = rowsOf(matrix);
+    const filterPairs = () => {
+      const words = wordsIn("pair-filter");
+      const kind = kinds.querySelector('[aria-pressed="true"]').dataset.kind;
+      const fits = ({ row, text }) => (!kind || row.dataset.kind === kind) && words.every((word) => text.includes(word));
+      filterRows(pairs, fits, "task", "pairs-shown");
+    };
+    kinds.addEventListener("input", filterPairs);
+    kinds.addEventListener("submit", (event) => event.preventDefault());
+    kinds.addEventListener("click", (event) => {
+      const chosen = event.target.closest("[data-kind]");
+      if (!chosen) return;
+      for (const button of kinds.querySelectorAll("[data-kind]")) button.setAttribute("aria-pressed", button === chosen);
+      filterPairs();
+    });
+    filterPairs();
+  }
 
   // --- sorting -----------------------------------------------------------------------------------------------------
   const collator = new Intl.Collator("en", { numeric: true });
@@ -82,59 +109,174 @@
     });
   }
 
-  // --- attempts: stored compressed, and unpacked when opened ---------------------------------------------------------
-  const unpack = async (id) => {
-    const bytes = Uint8Array.from(atob(byId(id).textContent), (char) => char.charCodeAt(0));
+  // --- the page of an attempt, and two of them side by side ----------------------------------------------------------
+  // The HTML of an attempt by its number, stored compressed; null if the report has none.
+  const attemptPage = async (number) => {
+    const stored = byId(`evidence-${number}`);
+    if (!stored) return null;
+    const bytes = Uint8Array.from(atob(stored.textContent), (char) => char.charCodeAt(0));
     return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
   };
-  const message = (text) => {
-    const line = document.createElement("p");
-    line.className = "notes plain";
-    line.textContent = text;
-    return line;
+  // The HTML is already escaped, and the content security policy allows no other script.
+  const parsed = (html) => Object.assign(document.createElement("template"), { innerHTML: html }).content;
+  const element = (name, attributes, ...children) => {
+    const made = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.append(...children);
+    return made;
   };
-  let clicked = null; // the link in the report that opened the attempt, if any
-  let opened = null; // the link that receives the focus when the attempt is closed
+  const way = (name) => {
+    const steps = element("span", { class: "steps" });
+    for (const word of ["previous", "next"]) {
+      steps.append(element("a", { class: word, hidden: "" }, word[0].toUpperCase() + word.slice(1)), " ");
+    }
+    return element("nav", { class: "way", "aria-label": name }, element("a", { class: "back", href: "#" }, "← All attempts"), steps);
+  };
+  const message = (text) => element("p", { class: "notes plain" }, text);
+
+  const PARTS = ["result", "asked", "patch", "tests", "turns", "output", "timeline", "agents", "environment"];
+  const ONCE = ["asked", "environment"]; // parts that are shown once if they are the same
+  const TITLES = { asked: "What was asked", patch: "Final patch", tests: "Tests", turns: "Turns", output: "Test output", timeline: "Timeline", agents: "Delegation tree", environment: "Environment" };
+  const side = (letter, ...children) => {
+    const made = element("div", { class: `side ${letter}`, "data-letter": letter }, ...children);
+    for (const named of made.querySelectorAll("[aria-label]")) named.ariaLabel = `${letter}: ${named.ariaLabel}`;
+    return made;
+  };
+  // Parts and turns are aligned: the same part, and the turn with the same position, beside each other.
+  const beside = (pages, numbers) => {
+    const letters = ["A", "B"];
+    const heads = pages.map((html, at) => {
+      const letter = letters[at];
+      const variant = report.querySelector(`.card.${letter} .of b:last-of-type`)?.textContent ?? "";
+      const name = element("a", { href: `#attempt=${numbers[at]}` }, element("b", { class: `letter ${letter}` }, letter), ` ${variant}`);
+      return side(letter, name, " ", ...html.querySelector(".verdict").cloneNode(true).childNodes);
+    });
+    const made = [element("div", { class: "beside names" }, ...heads)];
+    for (const name of PARTS) {
+      const parts = pages.map((html) => html.querySelector(`[data-part="${name}"]`));
+      if (!parts.some(Boolean)) continue;
+      const turns = parts.map((part) => [...(part?.querySelectorAll(".turn") ?? [])]);
+      for (const each of turns.flat()) each.remove();
+      if (ONCE.includes(name) && parts[0]?.textContent === parts[1]?.textContent) {
+        made.push(element("div", { "data-part": name }, parts[0]));
+        continue;
+      }
+      const cells = parts.map((part, at) => {
+        const nothing = element("p", { class: "quiet" }, "Not recorded.");
+        return side(letters[at], part ?? element("section", {}, element("h2", {}, TITLES[name] ?? name), nothing));
+      });
+      const section = element("div", { class: "beside", "data-part": name }, ...cells);
+      made.push(section);
+      for (let at = 0; at < Math.max(...turns.map((each) => each.length)); at += 1) {
+        made.push(element("div", { class: "beside" }, ...turns.map((each, run) => side(letters[run], ...(each[at] ? [each[at]] : [])))));
+      }
+    }
+    return made;
+  };
+  // The attempts of both runs at the task of a pair, to choose others.
+  const repeats = (row, numbers) => {
+    const line = element("p", { class: "repeats" });
+    for (const [at, letter] of ["A", "B"].entries()) {
+      const links = [...row.cells[1 + at].querySelectorAll("a")];
+      if (links.length < 2) continue;
+      line.append(element("b", { class: `letter ${letter}` }, letter), " ");
+      for (const [place, link] of links.entries()) {
+        const number = link.hash.slice("#attempt=".length);
+        const both = at ? [numbers[0], number] : [number, numbers[1]];
+        const made = element("a", { href: `#pair=${both}`, class: "cell" }, ...[...link.cloneNode(true).childNodes]);
+        if (number === numbers[at]) made.setAttribute("aria-current", "true");
+        line.append(made, " ");
+      }
+    }
+    return line.childNodes.length ? [line] : [];
+  };
+  const rowOfPair = (numbers) =>
+    [...(matrix?.tBodies[0].rows ?? [])].find((row) =>
+      numbers.every((number, at) => row.cells[1 + at].querySelector(`a[href="#attempt=${number}"]`)),
+    );
+  const pairView = (pages, numbers) => {
+    const row = rowOfPair(numbers);
+    const names = pages.map((html) => html.querySelector("h1").textContent.replace(/^\s*[AB]\s/, "").trim());
+    const name = row?.cells[0].textContent.trim() ?? [...new Set(names)].join(" and ");
+    const change = row ? [element("p", { class: "verdict" }, row.dataset.kind)] : [];
+    const buttons = element("span", { class: "all" });
+    for (const [word, text] of [["open-all", "Expand all"], ["close-all", "Collapse all"]]) {
+      buttons.append(element("button", { type: "button", class: word }, text), " ");
+    }
+    return [
+      way("Pairs"),
+      element("h1", { tabindex: "-1" }, name),
+      ...change,
+      ...(row ? repeats(row, numbers) : []),
+      element("div", { class: "contents" }, element("nav", { class: "go", "aria-label": "Sections" }), buttons),
+      ...beside(pages, numbers),
+    ];
+  };
+
+  // --- opening and closing -------------------------------------------------------------------------------------------
+  let clicked = null; // the link in the report that opened the page, if any
+  let opened = null; // the link that receives the focus when the page is closed
   let place = 0;
-  const neighbours = (number) => {
-    const links = rows.length ? [...table.querySelectorAll("tbody tr:not([hidden]) th a")] : [];
-    const here = links.findIndex((link) => link.hash === `#attempt=${number}`);
+  const shownLinks = (pair) => [...(pair ? matrix : table)?.querySelectorAll("tbody tr:not([hidden]) th a") ?? []];
+  const neighbours = (numbers) => {
+    const links = shownLinks(numbers.length > 1);
+    const row = numbers.length > 1 ? rowOfPair(numbers) : null;
+    const here = links.findIndex((link) => (row ? row.contains(link) : link.hash === `#attempt=${numbers[0]}`));
     for (const [name, link] of [["previous", links[here - 1]], ["next", links[here + 1]]]) {
-      const way = page.querySelector(`.${name}`);
-      if (way && here >= 0 && link) {
-        way.href = link.hash;
-        way.hidden = false;
+      const found = page.querySelector(`.way .${name}`);
+      if (found && here >= 0 && link) {
+        found.href = link.hash;
+        found.hidden = false;
       }
     }
   };
+  // Buttons that lead to the sections, because links would change the address of the page.
+  const contents = () => {
+    const seen = new Set();
+    for (const heading of page.querySelectorAll("[data-part] h2")) {
+      const name = heading.firstChild.textContent.trim();
+      if (seen.has(name)) continue;
+      seen.add(name);
+      heading.tabIndex = -1;
+      const button = element("button", { type: "button" }, name);
+      button.addEventListener("click", () => {
+        heading.scrollIntoView();
+        requestAnimationFrame(() => heading.scrollIntoView()); // turns in between may have been measured only now
+        heading.focus({ preventScroll: true });
+      });
+      page.querySelector(".go")?.append(button);
+    }
+    for (const text of page.querySelectorAll(".end pre")) text.scrollTop = text.scrollHeight;
+  };
   const skip = document.querySelector(".skip");
   const landing = () => (page.hidden ? byId("attempts-title") : page.querySelector("h1") ?? page.querySelector(".back"));
-  const open = async (number) => {
+  const open = async (numbers) => {
     if (page.hidden) place = scrollY;
-    const id = `evidence-${number}`;
+    const { hash } = location;
     report.hidden = true;
     page.hidden = false;
     page.replaceChildren();
     page.setAttribute("aria-busy", "true");
-    const back = Object.assign(document.createElement("a"), { href: "#", className: "back", textContent: "← All attempts" });
-    let html = null;
-    let problem = "This report does not contain that attempt.";
-    if (byId(id)) {
-      try {
-        html = await unpack(id);
-      } catch (error) {
-        problem = `This attempt cannot be shown: ${error}`;
-      }
+    let pages = [];
+    let problem = numbers.length > 1 ? "This report does not contain both attempts." : "This report does not contain that attempt.";
+    try {
+      pages = await Promise.all(numbers.map(attemptPage));
+    } catch (error) {
+      problem = `This attempt cannot be shown: ${error}`;
     }
-    if (location.hash !== `#attempt=${number}`) return; // another page was opened in the meantime
-    if (html === null) page.replaceChildren(back, message(problem));
-    else page.innerHTML = html; // already escaped, and the content security policy allows no other script
+    if (location.hash !== hash) return; // another page was opened in the meantime
+    const missing = pages.length < numbers.length || pages.includes(null);
+    if (missing) page.replaceChildren(way("Attempts"), message(problem));
+    else if (numbers.length > 1) page.replaceChildren(...pairView(pages.map(parsed), numbers));
+    else page.replaceChildren(parsed(pages[0]));
+    page.classList.toggle("wide", numbers.length > 1);
     page.removeAttribute("aria-busy");
-    neighbours(number);
+    neighbours(numbers);
+    contents();
     const heading = page.querySelector("h1");
     document.title = heading ? `${heading.textContent} · ${title}` : title;
     scrollTo(0, 0);
-    skip.textContent = "Skip to the attempt";
+    skip.textContent = numbers.length > 1 ? "Skip to the pair" : "Skip to the attempt";
     landing().focus({ preventScroll: true });
   };
   const close = () => {
@@ -150,13 +292,21 @@
     clicked = null;
   };
   const route = () => {
-    const found = /^#attempt=(\d{1,9})$/.exec(location.hash);
+    const found = /^#(?:attempt=(\d{1,9})|pair=(\d{1,9}),(\d{1,9}))$/.exec(location.hash);
     if (!found) {
       if (!location.hash || report.contains(byId(location.hash.slice(1)))) close(); // ignore unknown fragments
       return;
     }
-    opened = clicked?.hash === location.hash ? clicked : table.querySelector(`a[href="${location.hash}"]`);
-    open(found[1]);
+    const numbers = found.slice(1).filter(Boolean);
+    const row = numbers.length > 1 ? rowOfPair(numbers)?.cells[0].querySelector("a") : null;
+    opened = clicked?.hash === location.hash ? clicked : row ?? table.querySelector(`a[href="${location.hash}"]`);
+    open(numbers);
+  };
+  const expand = (button, whole) => {
+    button.setAttribute("aria-expanded", whole);
+    button.parentElement.classList.toggle("whole", whole);
+    button.dataset.all ??= button.textContent;
+    button.textContent = whole ? "Show less" : button.dataset.all;
   };
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a");
@@ -165,8 +315,13 @@
       event.preventDefault(); // keep the address
       landing()?.focus();
     }
+    const more = event.target.closest(".more");
+    if (more) expand(more, more.ariaExpanded !== "true");
     const button = event.target.closest(".open-all, .close-all");
-    if (button) for (const part of page.querySelectorAll("details")) part.open = button.className === "open-all";
+    if (!button) return;
+    const whole = button.classList.contains("open-all");
+    for (const part of page.querySelectorAll("details")) part.open = whole;
+    for (const each of page.querySelectorAll(".more")) expand(each, whole);
   });
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || page.hidden) return;
