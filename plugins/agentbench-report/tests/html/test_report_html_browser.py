@@ -331,7 +331,7 @@ def test_a_pair_is_one_click_away_and_aligned(two: Path, visit: Visit) -> None:
     heading = page.get_by_role("heading", level=1)
     expect(heading).to_have_text("durations-parse-units")
     expect(heading).to_be_focused()
-    expect(page.locator("#attempt").get_by_text("regressions")).to_be_visible()
+    expect(page.locator("#attempt").get_by_text("regressed")).to_be_visible()
     assert page.title().startswith("durations-parse-units")
     a, b = page.locator(".names .side").all()
     expect(a).to_contain_text("passed")

@@ -17,10 +17,11 @@ NAME = "report.html"
 _ALL = DateRange()
 
 
-def write(views: Sequence[RunView], out: Path, dates: DateRange = _ALL) -> None:
+def write(views: Sequence[RunView], out: Path, dates: DateRange = _ALL, margin: float | None = None) -> None:
     """Write the report of one or two runs to a file, limited to tasks in a range of dates.
 
-    Attempts are read, rendered and written one at a time.
+    Attempts are read, rendered and written one at a time. The ``margin`` is an accepted loss in pass rate (0 to 1) and
+    is drawn in the plot of the difference between two runs.
 
     Raises:
         InputError: the file cannot be written, or a run is damaged.
@@ -28,28 +29,28 @@ def write(views: Sequence[RunView], out: Path, dates: DateRange = _ALL) -> None:
     try:
         target = out.resolve(strict=False)  # write to the target of a symbolic link
         if target.exists() and not target.is_file():  # a device or a pipe, which must not be replaced
-            _write(views, target, dates)
+            _write(views, target, dates, margin)
         else:
-            _write_atomically(views, target, dates)
+            _write_atomically(views, target, dates, margin)
     except OSError as error:
         raise InputError(f"{out} cannot be written: {error.strerror}", remedy="Pass another file to --out.") from None
 
 
-def _write_atomically(views: Sequence[RunView], path: Path, dates: DateRange) -> None:
+def _write_atomically(views: Sequence[RunView], path: Path, dates: DateRange, margin: float | None) -> None:
     temporary = path.parent / f".report-{os.getpid()}"
     try:
-        _write(views, temporary, dates)
+        _write(views, temporary, dates, margin)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _write(views: Sequence[RunView], path: Path, dates: DateRange) -> None:
+def _write(views: Sequence[RunView], path: Path, dates: DateRange, margin: float | None) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        file.writelines(render(views, dates))
+        file.writelines(render(views, dates, margin))
 
 
-def render(views: Sequence[RunView], dates: DateRange = _ALL) -> Iterator[str]:
+def render(views: Sequence[RunView], dates: DateRange = _ALL, margin: float | None = None) -> Iterator[str]:
     """Render the report of one or two runs in pieces."""
     runs = listing.sides(views, dates)
     listed = listing.listing(runs)
@@ -66,7 +67,7 @@ def render(views: Sequence[RunView], dates: DateRange = _ALL) -> Iterator[str]:
         labels=sorted({label.name for row in rows for label in row.labels}),
         repeated=any(attempt.repeat > 1 for attempt in listed),
         overview=overview(runs, listed),
-        both=compare_sides(runs[0], runs[1], listed) if len(runs) == 2 else None,
+        both=compare_sides(runs[0], runs[1], listed, margin) if len(runs) == 2 else None,
         evidence=_evidence(runs, listed),
     )
 

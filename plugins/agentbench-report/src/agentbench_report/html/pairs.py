@@ -13,6 +13,7 @@ from agentbench_report.comparison.paired_report import PairedReport
 from agentbench_report.comparison.refusals import check
 from agentbench_report.counts import TaskCounts
 from agentbench_report.html import plots
+from agentbench_report.html.amounts import Amounts, amounts
 from agentbench_report.html.listing import FAILED, PASSED, ListedAttempt, Side
 from agentbench_report.html.overview import Plot
 from agentbench_report.html.wording import share
@@ -78,6 +79,8 @@ class RunComparison:
     """The number of pairs without a score on at least one side, which are not in the table."""
     difference: Plot | None
     """The paired difference with its interval; ``None`` if the comparison is refused or no task has a score."""
+    amounts: Amounts | None
+    """Cost, tokens, steps and time; ``None`` like ``difference``."""
     rows: Sequence[MatrixRow]
     kinds: Mapping[str, int]
     """The number of tasks of each kind that occurs."""
@@ -86,8 +89,8 @@ class RunComparison:
     warnings: Sequence[str]
 
 
-def compare_sides(a: Side, b: Side, listed: Sequence[ListedAttempt]) -> RunComparison:
-    """Compare two runs."""
+def compare_sides(a: Side, b: Side, listed: Sequence[ListedAttempt], margin: float | None = None) -> RunComparison:
+    """Compare two runs. The ``margin`` is the accepted loss in pass rate, such as 0.05, and is drawn in the plot."""
     aligned = align(a.counts, b.counts)
     attempts: dict[tuple[str, str], list[ListedAttempt]] = {}
     for attempt in listed:
@@ -109,7 +112,8 @@ def compare_sides(a: Side, b: Side, listed: Sequence[ListedAttempt]) -> RunCompa
     report = None if comparability.refusals else compare_pair(a.counts, b.counts, method=method)
     return RunComparison(
         headline="" if report is None else report.headline,
-        difference=None if report is None else _difference(report),
+        difference=None if report is None else _difference(report, margin),
+        amounts=None if report is None else amounts(report.metrics),
         table=None if aligned.repeated else aligned.table(),
         pairs=len(aligned.pairs) + len(aligned.quarantined),
         left_out=sum(not pair.complete for pair in aligned.pairs),
@@ -127,7 +131,7 @@ def _change(pair: TaskPair) -> str:
     return SAME if difference == 0 else IMPROVED if difference > 0 else REGRESSED
 
 
-def _difference(report: PairedReport) -> Plot | None:
+def _difference(report: PairedReport, margin: float | None) -> Plot | None:
     main, worst, best = report.estimate, report.worst, report.best
     if main.difference is None:
         return None
@@ -146,11 +150,13 @@ def _difference(report: PairedReport) -> Plot | None:
     shaded = " Shaded: range if attempts without a score had all passed in one run and failed in the other."
     return Plot(
         title="Difference in pass rate, B minus A",
-        svg=plots.difference(main.difference, main.interval.low, main.interval.high, bounds),
-        label=f"{_points(main.difference)} percentage points, CI {interval}, over {main.tasks:,} paired tasks",
+        svg=plots.difference(main.difference, main.interval.low, main.interval.high, bounds, margin),
+        label=f"{_points(main.difference)} percentage points, CI {interval}, over {main.tasks:,} paired tasks"
+        + ("" if margin is None else f", margin {100 * margin:g} percentage points"),
         note=f"Line: {100 * main.interval.confidence:.4g}% CI over {main.tasks:,} paired tasks."
+        + (" Dashed: the margin." if margin is not None else "")
         + (shaded if len(set(bounds)) > 1 else ""),
-        header=("", "value", "CI", "tasks"),
+        header=("quantity", "value", "CI", "tasks"),
         rows=rows,
     )
 

@@ -102,7 +102,12 @@ def difference(value: float, low: float, high: float, bounds: Sequence[float], m
         if margin is not None:
             axes.axvline(-margin * 100, color=FAILED, linewidth=1.2, linestyle="--")
             axes.annotate(
-                f"margin {margin * 100:g}", (-margin * 100, 0.42), (3, 0), textcoords="offset points", fontsize=8
+                f"margin {margin * 100:g}",
+                (-margin * 100, 0.42),
+                (-3, 0),
+                textcoords="offset points",
+                ha="right",
+                fontsize=8,
             )
         colour = PASSED if low > 0 else FAILED if high < 0 else INK
         if bounds and min(bounds) < max(bounds):

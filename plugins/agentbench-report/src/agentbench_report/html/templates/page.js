@@ -198,7 +198,7 @@
     const row = rowOfPair(numbers);
     const names = pages.map((html) => html.querySelector("h1").textContent.replace(/^\s*[AB]\s/, "").trim());
     const name = row?.cells[0].textContent.trim() ?? [...new Set(names)].join(" and ");
-    const change = row ? [element("p", { class: "verdict" }, row.dataset.kind)] : [];
+    const change = row ? [element("p", { class: "verdict" }, row.cells[3].textContent.trim().replace(/^same$/, row.dataset.kind))] : [];
     const buttons = element("span", { class: "all" });
     for (const [word, text] of [["open-all", "Expand all"], ["close-all", "Collapse all"]]) {
       buttons.append(element("button", { type: "button", class: word }, text), " ");
