@@ -14,7 +14,7 @@ from agentbench_core.cli.main import cli
 PAGE = Path(__file__).parent.parent / "docs/cli.md"
 OURS = frozenset(
     f"agentbench-{name}"
-    for name in ("bridge", "core", "docker", "integrity", "openrouter", "report", "tasks", "testing")
+    for name in ("bridge", "core", "docker", "integrity", "openrouter", "report", "runs", "tasks", "testing")
 )
 """Distributions whose commands are on the page, whatever else is installed."""
 
