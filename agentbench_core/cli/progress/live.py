@@ -30,7 +30,7 @@ _INDENT = 6  # of the second line of a result
 
 
 class LiveProgress(Display):
-    """Shows the totals and the slowest running attempts, as many as fit in the lower half of the terminal."""
+    """Shows the totals and the slowest running attempts, as many as fit in three fifths of the terminal."""
 
     def __init__(self, console: Console, **known: Any) -> None:
         super().__init__(**known)
@@ -41,7 +41,7 @@ class LiveProgress(Display):
     @contextlib.contextmanager
     def shown(self) -> Iterator[None]:
         """Show the display inside the block; afterwards only the permanent lines are left."""
-        live = Live(console=self._console, get_renderable=self.drawn, transient=True, refresh_per_second=4)
+        live = Live(self, console=self._console, transient=True, refresh_per_second=4)
         live.start(refresh=True)
         try:
             yield
@@ -71,7 +71,7 @@ class LiveProgress(Display):
         with self._printing:
             self._console.print(Text(escape_control(text)), soft_wrap=True)
 
-    def drawn(self) -> RenderableType:
+    def __rich__(self) -> RenderableType:
         """The display as it is now, for the current size of the terminal."""
         width, height = self._console.size
         with self.lock:
@@ -81,11 +81,11 @@ class LiveProgress(Display):
         if not variants:
             return Text(f"checking the sandbox and the models, {now - self.started:.0f} s", style="dim")
         footer: list[RenderableType] = [_bar(totals, width), *_packed(facts, width)]
-        room = height // 2 - 1 - len(footer)  # for attempts, below a rule
+        room = height * 3 // 5 - 1 - len(footer)  # for attempts, below a rule; the rest is for results
         if 1 < len(variants) <= min(_SHOWN_VARIANTS, room - 2):
             footer.append(self._by_variant(variants))
             room -= len(variants)
-        room = max(room, min(2, height - 2 - len(footer)))  # more than half of a low terminal
+        room = max(room, min(2, height - 2 - len(footer)))
         if room < 1:
             return Group(*footer[: max(1, height - 1)])
         return Group(Rule(style="dim"), *self._attempts(running, now, room, width), *footer)

@@ -236,7 +236,7 @@ class RunState(RunObserver):
         workers = min(self.workers, sum(left.values()))
         of = f"{len(finished)} finished" + (f" and {len(longer)} slower" if longer else "")
         of += " attempts" if len(finished) + len(longer) > 1 else " attempt"
-        median = f"median {in_time(*typical.values())} of" if len(typical) == 1 else "medians of the variants,"
+        median = f"median {in_time(*typical.values())} of" if len(typical) == 1 else "medians of"
         seconds = max(0.0, *rests, (waiting + sum(rests)) / workers)
         return TimeLeft(seconds, f"{median} {of}, {workers} at a time")
 
