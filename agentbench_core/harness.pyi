@@ -40,6 +40,10 @@ from .errors import (
     UnknownNameError as UnknownNameError,
     did_you_mean as did_you_mean,
 )
+from .evidence.reader import (
+    event_entry as event_entry,
+    event_fields as event_fields,
+)
 from .evidence.recovery import lock_run as lock_run
 from .evidence.redaction import Redactor as Redactor
 from .evidence.run_list import (

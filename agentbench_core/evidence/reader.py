@@ -53,11 +53,10 @@ class RunDirectory:
 
     def events(self) -> Iterator[EventEntry]:
         """Every event, except types unknown to this version."""
-        for where, value in journal.lines(self.directory / layout.EVENTS, sealed=True):
-            envelope = {key: value.pop(key, None) for key in ("seq", "at", "attempt_id")}
-            cls = EVENT_CLASSES.get(value.pop("type", ""))
-            if cls is not None:
-                yield EventEntry(**envelope, event=load(value, cls, where=where))
+        for where, line in journal.raw_lines(self.directory / layout.EVENTS):
+            entry = event_entry(line, where)
+            if entry is not None:
+                yield entry
 
     def explanations(self) -> Mapping[str, str]:
         """Explanations of outcomes by attempt id."""
@@ -132,6 +131,25 @@ class RunDirectory:
     def _ends(self) -> Iterator[dict[str, Any]]:
         for _, value in journal.lines(self.directory / layout.EVENTS, sealed=True, type_=event_type(TaskFinished)):
             yield value
+
+
+def event_fields(line: bytes, where: str) -> dict[str, Any]:
+    """The fields of a line of ``events.jsonl``, as plain data. Raises InputError if it is damaged."""
+    try:
+        return journal.parsed(line, sealed=True)
+    except ValueError as error:
+        raise journal.damaged(where, error) from None
+
+
+def event_entry(line: bytes, where: str) -> EventEntry | None:
+    """A line of ``events.jsonl``; ``None`` for a type that this version does not know.
+
+    ``where`` is its position, for messages. Raises InputError if it is damaged.
+    """
+    value = event_fields(line, where)
+    envelope = {key: value.pop(key, None) for key in ("seq", "at", "attempt_id")}
+    cls = EVENT_CLASSES.get(value.pop("type", ""))
+    return None if cls is None else EventEntry(**envelope, event=load(value, cls, where=where))
 
 
 def open_run(directory: Path) -> RunDirectory:

@@ -1,11 +1,10 @@
 """Truncation, coloring and ordering of evidence."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from hypothesis import given, strategies as st
 
@@ -99,16 +98,6 @@ def test_diff_blocks_contain_all_lines(diff: str) -> None:
 # --- timeline ----------------------------------------------------------------------------------------------------
 
 
-@attrs.frozen
-class Stream:
-    """A run of which only the events are read."""
-
-    entries: Iterable[EventEntry]
-
-    def events(self) -> Iterator[EventEntry]:
-        return iter(self.entries)
-
-
 def entries(*happened: tuple[float, str, events.Event]) -> list[EventEntry]:
     return [
         EventEntry(seq=seq, at=f"2026-01-02T03:04:{second:06.3f}Z", attempt_id=attempt, event=event)
@@ -127,7 +116,7 @@ STARTED = events.TaskStarted(task_id="x", repeat=1)
 
 def timeline_of(*happened: tuple[float, events.Event], end: events.TaskFinished) -> timeline.Timeline:
     every = [(second, "a", event) for second, event in happened]
-    stream: Any = Stream(entries((0.0, "a", STARTED), *every, (30.0, "a", end)))
+    stream = entries((0.0, "a", STARTED), *every, (30.0, "a", end))
     return dict(timeline.timelines(stream, ["a"]))["a"]
 
 
@@ -205,7 +194,7 @@ def test_many_events_are_counted_and_not_kept(ended: events.TaskFinished) -> Non
 
 
 def test_invalid_times(ended: events.TaskFinished) -> None:
-    stream: Any = Stream([EventEntry(seq=1, at="never", attempt_id="a", event=ended)])
+    stream = [EventEntry(seq=1, at="never", attempt_id="a", event=ended)]
     found = dict(timeline.timelines(stream, ["a"]))["a"]
     assert [(one.kind, one.at) for one in found.rows] == [("task_finished", None)]
 
@@ -221,7 +210,7 @@ def test_timelines_are_yielded_as_attempts_end(ended: events.TaskFinished) -> No
             read.append(entry.seq)
             yield entry
 
-    stream: Any = Stream(lines())
+    stream = lines()
     found = timeline.timelines(stream, ["a", "b", "never"])
     assert next(found)[0] == "b"
     assert read[-1] == 4, "read no events after the end of the attempt"

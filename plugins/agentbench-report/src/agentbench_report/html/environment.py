@@ -51,10 +51,18 @@ def bundled(name: str) -> Markup:
     return Markup(text)  # noqa: S704 - a file of this package, nothing from a run
 
 
-def policy() -> str:
-    """The content security policy of the page."""
-    digest = base64.b64encode(hashlib.sha256(bundled("page.js").encode()).digest()).decode()
+def policy(*scripts: Markup, connect: bool = False) -> str:
+    """The content security policy of the page; with ``connect``, scripts may send requests to the page's server.
+
+    ``scripts`` are allowed in addition to the page's own.
+    """
+    allowed = " ".join(f"'sha256-{_digest(script)}'" for script in (bundled("page.js"), *scripts))
+    connections = "connect-src 'self'; " if connect else ""
     return (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        f"{connections}base-uri 'none'; form-action 'none'"
     )
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -6,6 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import attrs
+from markupsafe import Markup
+
 from agentbench_core import InputError, RunView
 from agentbench_core.harness import DateRange
 from agentbench_report.html import attempt, environment, listing
@@ -15,6 +18,19 @@ from agentbench_report.html.timeline import timelines
 
 NAME = "report.html"
 _ALL = DateRange()
+
+
+@attrs.frozen(kw_only=True)
+class Hosting:
+    """How a server shows a report: without attempts, which the page requests when they are opened."""
+
+    attempts: str
+    """The beginning of the addresses of attempts, which end with their numbers."""
+    header: Markup
+    """HTML above the title."""
+    style: Markup
+    script: Markup
+    """Script that runs after the page's own."""
 
 
 def write(views: Sequence[RunView], out: Path, dates: DateRange = _ALL, margin: float | None = None) -> None:
@@ -50,13 +66,16 @@ def _write(views: Sequence[RunView], path: Path, dates: DateRange, margin: float
         file.writelines(render(views, dates, margin))
 
 
-def render(views: Sequence[RunView], dates: DateRange = _ALL, margin: float | None = None) -> Iterator[str]:
-    """Render the report of one or two runs in pieces."""
+def render(
+    views: Sequence[RunView], dates: DateRange = _ALL, margin: float | None = None, hosting: Hosting | None = None
+) -> Iterator[str]:
+    """Render the report of one or two runs in pieces. The plots are drawn when the pieces before them were taken."""
     runs = listing.sides(views, dates)
     listed = listing.listing(runs)
     rows = [attempt.row for attempt in listed if attempt.row is not None]
     return _filled(
-        policy=environment.policy(),
+        policy=environment.policy() if hosting is None else environment.policy(hosting.script, connect=True),
+        hosting=hosting,
         style=environment.bundled("page.css"),
         script=environment.bundled("page.js"),
         runs=runs,
@@ -66,9 +85,9 @@ def render(views: Sequence[RunView], dates: DateRange = _ALL, margin: float | No
         reasons=sorted({attempt.reason for attempt in listed if attempt.reason}),
         labels=sorted({label.name for row in rows for label in row.labels}),
         repeated=any(attempt.repeat > 1 for attempt in listed),
-        overview=overview(runs, listed),
+        overview=lambda: overview(runs, listed),
         both=compare_sides(runs[0], runs[1], listed, margin) if len(runs) == 2 else None,
-        evidence=_evidence(runs, listed),
+        evidence=_evidence(runs, listed) if hosting is None else (),
     )
 
 
@@ -80,5 +99,5 @@ def _filled(**values: object) -> Iterator[str]:
 def _evidence(runs: Sequence[listing.Side], listed: Sequence[listing.ListedAttempt]) -> Iterator[tuple[int, str]]:
     for side in runs:
         own = {one.row.attempt_id: one for one in listed if one.side == side.letter and one.row is not None}
-        for attempt_id, timeline in timelines(side.view, own):
+        for attempt_id, timeline in timelines(side.view.events(), own):
             yield own[attempt_id].number, attempt.compressed(attempt.page(own[attempt_id], timeline))

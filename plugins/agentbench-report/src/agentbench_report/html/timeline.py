@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from agentbench_core import EventEntry, RunView, event_type
+from agentbench_core import EventEntry, event_type
 
 MAX_EVENTS = 2000
 """The maximum number of events shown per attempt, since an agent can cause any number."""
@@ -101,13 +101,15 @@ class _Collected:
     left_out: int = 0
 
 
-def timelines(view: RunView, attempt_ids: Iterable[str]) -> Iterator[tuple[str, Timeline]]:
+def timelines(entries: Iterable[EventEntry], attempt_ids: Iterable[str]) -> Iterator[tuple[str, Timeline]]:
     """The id and timeline of each given attempt, in the order they ended; an empty timeline for those without an end.
+
+    ``entries`` are the events of the run, or at least those of the attempts.
 
     Events are kept in memory only until their attempt ends.
     """
     running = {attempt_id: _Collected() for attempt_id in attempt_ids}
-    for entry in view.events():
+    for entry in entries:
         collected = running.get(entry.attempt_id or "")
         if collected is None or entry.attempt_id is None:
             continue

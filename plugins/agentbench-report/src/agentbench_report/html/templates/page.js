@@ -42,7 +42,7 @@
     const all = `${rows.length.toLocaleString("en")} ${rows.length === 1 ? noun : `${noun}s`}`;
     byId(status).textContent = shown === rows.length ? all : `${shown.toLocaleString("en")} of ${all}`;
   };
-  const rows = rowsOf(table);
+  let rows = rowsOf(table);
   const asked = (id) => byId(id)?.value ?? "";
   const filter = () => {
     const words = wordsIn("filter");
@@ -83,9 +83,8 @@
 
   // --- sorting -----------------------------------------------------------------------------------------------------
   const collator = new Intl.Collator("en", { numeric: true });
-  const sort = (sorted, column) => {
+  const sort = (sorted, column, down) => {
     const head = sorted.tHead.rows[0].cells[column];
-    const down = head.getAttribute("aria-sort") === "ascending";
     for (const cell of sorted.tHead.rows[0].cells) cell.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", down ? "descending" : "ascending");
     const numeric = head.classList.contains("n");
@@ -105,13 +104,27 @@
   for (const sorted of document.querySelectorAll("table.sortable")) {
     sorted.tHead.addEventListener("click", (event) => {
       const head = event.target.closest("th");
-      if (head) sort(sorted, head.cellIndex);
+      if (head) sort(sorted, head.cellIndex, head.getAttribute("aria-sort") === "ascending");
     });
   }
+  // A server's script replaces the rows of a run that is being written.
+  table.addEventListener("replaced", () => {
+    const head = table.tHead.querySelector("[aria-sort]");
+    sort(table, head.cellIndex, head.getAttribute("aria-sort") === "descending");
+    rows = rowsOf(table);
+    filter();
+  });
 
   // --- the page of an attempt, and two of them side by side ----------------------------------------------------------
-  // The HTML of an attempt by its number, stored compressed; null if the report has none.
+  const server = document.documentElement.dataset.attempts;
+  const fetched = async (number) => {
+    const response = await fetch(server + number);
+    if (response.ok || response.status === 404) return response.ok ? response.text() : null;
+    throw new Error(await response.text());
+  };
+  // The HTML of an attempt by its number, stored compressed or requested from a server; null if the report has none.
   const attemptPage = async (number) => {
+    if (server) return fetched(number);
     const stored = byId(`evidence-${number}`);
     if (!stored) return null;
     const bytes = Uint8Array.from(atob(stored.textContent), (char) => char.charCodeAt(0));
