@@ -17,6 +17,7 @@ from .cli.completion import names_of as names_of
 from .cli.flags import (
     RUN as RUN,
     json_flag as json_flag,
+    runs_directory as runs_directory,
     sandbox_flag as sandbox_flag,
     set_flag as set_flag,
     suite_flags as suite_flags,

@@ -201,5 +201,11 @@ tasks_flag = click.option(
 )
 """``--tasks`` for commands that do not run anything."""
 
-RUN = RunParameter(lambda: Path(run_settings().out))
+
+def runs_directory() -> Path:
+    """The directory of run directories in the project's settings."""
+    return Path(run_settings().out)
+
+
+RUN = RunParameter(runs_directory)
 """The type of a parameter that is a run; names are searched in the output directory of the project's settings."""

@@ -26,6 +26,7 @@ CHOSEN = (
     "agentbench-subagents",
     "agentbench-tasks",
     "agentbench-testing",
+    "agentbench-view",
 )
 """Without ``agentbench-mini-swe-agent``: it has 80 dependencies, and is tested in a separate environment."""
 

@@ -1,0 +1,109 @@
+"""What the running attempts of a run are doing: phase, steps, cost and last tool call, from their events.
+
+All texts come from agents and are shortened, and escaped by whoever shows them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from agentbench_core import InputError, escape_control, shorten
+from agentbench_core.harness import event_fields
+from agentbench_view.events_index import EventsIndex, Span
+
+MAX_SHOWN = 50
+_LONGEST = 80
+_PHASES = {
+    "setup_command_started": "setup",
+    "baseline_started": "baseline",
+    "agent_turn_started": "agent",
+    "llm_request": "agent",
+    "llm_response": "agent",
+    "tool_call_started": "agent",
+    "tests_started": "tests",
+}
+_INTERESTING = re.compile(rb'"attempt_id":("[^"\\\n]{1,200}"),"type":"(' + "|".join(_PHASES).encode() + rb')"')
+
+
+@attrs.define(kw_only=True)
+class Activity:
+    """What one attempt has done so far."""
+
+    span: Span
+    phase: str = "start"
+    steps: int = 0
+    calls: int = 0
+    cost_usd: float = 0.0
+    """US dollars; a request without an answer counts as its reservation."""
+    tool: str = ""
+    """The last tool that was called."""
+    _reserved: dict[tuple[object, object], float] = attrs.field(factory=dict)
+
+    def see(self, kind: str, fields: Mapping[str, Any]) -> None:
+        """Take one event into account. Raises LookupError, TypeError or ValueError for fields of the wrong kind."""
+        self.phase = _PHASES[kind]
+        key = fields.get("call"), fields.get("exchange", 1)
+        if kind == "tool_call_started":
+            self.steps, self.tool = int(fields["step"]), _short(fields["tool"])
+        elif kind == "llm_request":
+            self.calls = int(fields["call"])
+            self._reserved[key] = float(fields.get("reserved_usd") or 0.0)
+            self.cost_usd += self._reserved[key]
+        elif kind == "llm_response" and fields.get("cost_usd") is not None:
+            self.cost_usd += float(fields["cost_usd"]) - self._reserved.pop(key, 0.0)
+
+    def shown(self) -> dict[str, Any]:
+        """As plain data for the browser."""
+        span = self.span
+        name = span.task_id if span.repeat == 1 else f"{span.task_id}@{span.repeat}"
+        return {
+            "name": name,
+            "at": span.at[:30],
+            "phase": self.phase,
+            "steps": self.steps,
+            "calls": self.calls,
+            "cost_usd": round(self.cost_usd, 6),
+            "tool": self.tool,
+        }
+
+
+@attrs.define
+class Activities:
+    """The running attempts, by attempt id. Each event is read once."""
+
+    index: EventsIndex
+    by_attempt: dict[str, Activity] = attrs.field(factory=dict)
+    _read: int = 0
+    _generation: int = 0
+
+    def update(self) -> None:
+        """Read what was appended since the last call, after the index was extended. Raises OSError."""
+        if self._generation != self.index.generation:
+            self.by_attempt, self._read, self._generation = {}, 0, self.index.generation
+        running = self.index.running
+        self.by_attempt = {attempt: each for attempt, each in self.by_attempt.items() if attempt in running}
+        starts = [span.start for attempt, span in running.items() if attempt not in self.by_attempt]
+        begin = self._read if self.by_attempt else min(starts, default=self.index.end)
+        for attempt, span in running.items():
+            self.by_attempt.setdefault(attempt, Activity(span=span))
+        for _, line in self.index.lines(begin, None, b'"type":"'):
+            self._see(line)
+        self._read = self.index.end
+
+    def _see(self, line: bytes) -> None:
+        found = _INTERESTING.search(line, 0, 400)
+        if found is None:
+            return
+        try:
+            fields = event_fields(line, "")
+            self.by_attempt[fields["attempt_id"]].see(fields["type"], fields)
+        except (InputError, LookupError, TypeError, ValueError):
+            return  # a damaged line, or an attempt that has ended
+
+
+def _short(text: object) -> str:
+    return shorten(escape_control(" ".join(str(text)[: 4 * _LONGEST].split())), _LONGEST)

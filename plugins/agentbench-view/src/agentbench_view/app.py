@@ -1,0 +1,136 @@
+"""The addresses of the pages.
+
+===============================  ===============================================================
+address                          answer
+===============================  ===============================================================
+``/``                            the list of runs, or the page of the only run
+``/run/NAME/``                   the page of a run
+``/run/NAME/attempt/NUMBER``     the page of an attempt, as the part of a page
+``/run/NAME/files/PATH``         a file of the run, as plain text
+``/run/NAME/events``             the state of the run whenever it changes, as server-sent events
+``/compare?a=NAME&b=NAME``       two runs side by side
+``/compare/attempt?...&number=`` the page of an attempt of one of them
+===============================  ===============================================================
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+
+import anyio
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from agentbench_core import AgentBenchError, InputError, escape_control
+from agentbench_view import pages
+from agentbench_view.evidence import file_response
+from agentbench_view.runs import RUNNING, OpenRun, Runs
+
+_PERIOD = 0.5
+_PERIOD_OF_ENDED_RUNS = 3.0
+_SILENCE = 15.0
+"""Seconds between looks at a run, and until a comment shows that a silent connection is alive."""
+_RETRY_MS = 2000
+
+
+class Views:
+    """Answers requests for the pages of some runs. Each request has a thread, except those for events."""
+
+    def __init__(self, runs: Runs, is_ending: Callable[[], bool]) -> None:
+        """``is_ending`` returns whether the server is being stopped, so that streams of events end."""
+        self._runs, self._is_ending, self._pages = runs, is_ending, pages.Pages()
+
+    def app(self) -> Starlette:
+        """The application, without the checks of :mod:`security`."""
+        routes = [
+            Route("/", self._list),
+            Route("/run/{name}/", self._run),
+            Route("/run/{name}/attempt/{number:int}", self._attempt),
+            Route("/run/{name}/files/{path:path}", self._file),
+            Route("/run/{name}/events", self._events),
+            Route("/compare", self._compare),
+            Route("/compare/attempt", self._compared_attempt),
+        ]
+        handlers = {AgentBenchError: _refused, HTTPException: _refused}
+        return Starlette(routes=routes, exception_handlers=handlers)
+
+    def warm_up(self) -> None:
+        """Import what draws plots, and read the only run, before the first request."""
+        if self._runs.only:
+            for _ in self._pages.report([self._runs.get(self._runs.only)]):
+                pass
+
+    def _list(self, request: Request) -> Response:
+        if self._runs.only:
+            return RedirectResponse(pages.address(self._runs.only), 303)
+        skipped: list[tuple[str, str]] = []
+        infos = self._runs.listed(lambda name, error: skipped.append((name, error.message)))
+        return _page(iter([pages.runs_list(infos, skipped)]), pages.list_policy())
+
+    def _run(self, request: Request) -> Response:
+        return _page(self._pages.report([self._named(request)]), pages.report_policy())
+
+    def _attempt(self, request: Request) -> Response:
+        html = self._pages.attempt([self._named(request)], request.path_params["number"])
+        return HTMLResponse(html)
+
+    def _compare(self, request: Request) -> Response:
+        return _page(self._pages.report(self._both(request)), pages.report_policy())
+
+    def _compared_attempt(self, request: Request) -> Response:
+        number = request.query_params.get("number", "")
+        if not (number.isascii() and number.isdigit() and len(number) < 10):
+            raise InputError("The number of the attempt is missing.")
+        return HTMLResponse(self._pages.attempt(self._both(request), int(number)))
+
+    def _file(self, request: Request) -> Response:
+        return file_response(self._named(request).directory, request.path_params["path"])
+
+    async def _events(self, request: Request) -> Response:
+        run = await run_in_threadpool(self._named, request)
+        return StreamingResponse(self._stream(run), media_type="text/event-stream")
+
+    async def _stream(self, run: OpenRun) -> AsyncIterator[str]:
+        """The state of the run whenever it changes, until the run cannot be read or the server stops."""
+        yield f"retry: {_RETRY_MS}\n\n"
+        last, silent = "", 0.0
+        while not self._is_ending():
+            try:
+                snapshot = await run_in_threadpool(run.snapshot)
+            except AgentBenchError as error:
+                yield f"event: gone\ndata: {json.dumps(escape_control(error.message))}\n\n"
+                return
+            data = json.dumps(snapshot)
+            if data != last or silent >= _SILENCE:
+                yield f"data: {data}\n\n" if data != last else ":\n\n"
+                last, silent = data, 0.0
+            period = _PERIOD if snapshot["status"] == RUNNING else _PERIOD_OF_ENDED_RUNS
+            until = anyio.current_time() + period
+            while anyio.current_time() < until and not self._is_ending():
+                await anyio.sleep(0.1)
+            silent += period
+
+    def _named(self, request: Request) -> OpenRun:
+        return self._runs.get(request.path_params["name"])
+
+    def _both(self, request: Request) -> tuple[OpenRun, OpenRun]:
+        names = [request.query_params.get(letter, "") for letter in "ab"]
+        if names[0] == names[1]:
+            raise InputError("Two different runs can be compared.", remedy="Select two runs in the list.")
+        return self._runs.get(names[0]), self._runs.get(names[1])
+
+
+def _page(pieces: object, policy: str) -> Response:
+    return StreamingResponse(pieces, headers={"content-security-policy": policy}, media_type="text/html")  # type: ignore[arg-type]
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """An error as plain text, since its message may contain text of a run."""
+    if isinstance(error, HTTPException):
+        return PlainTextResponse(f"{error.detail}\n", error.status_code)
+    return PlainTextResponse(f"{escape_control(str(error))}\n", 404)

@@ -1,0 +1,83 @@
+"""Read a file of lines that another process appends to, piece by piece.
+
+The file may be replaced (``runs rebuild``), shortened, or removed at any time, and may contain anything.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+BLOCK = 1 << 20
+MAX_LINE = 16 << 20
+"""The maximum size of a line, in bytes. Longer lines are skipped, so that a file without line ends uses no memory."""
+
+
+def open_regular(path: Path) -> int:
+    """Open a regular file for reading, without following a link in its place. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{path} is not a regular file")
+    return descriptor
+
+
+@attrs.frozen
+class Piece:
+    """Complete lines, with the position of the first one in the file."""
+
+    start: int
+    lines: bytes
+
+
+@attrs.define
+class AppendedFile:
+    """A file of lines, and how far it has been read."""
+
+    path: Path
+    end: int = 0
+    """The position after the last complete line that was read."""
+    _identity: tuple[int, int] = (0, 0)
+
+    def is_new(self) -> bool:
+        """Whether the file is not the one that was read so far: start over with :meth:`restart`. Raises OSError."""
+        status = self.path.stat(follow_symlinks=False)
+        return (status.st_dev, status.st_ino) != self._identity or status.st_size < self.end
+
+    def restart(self) -> None:
+        """Read from the start again. Raises OSError."""
+        status = self.path.stat(follow_symlinks=False)
+        self._identity, self.end = (status.st_dev, status.st_ino), 0
+
+    def read(self) -> Iterator[Piece]:
+        """The complete lines since the last call, in pieces of about a megabyte. Raises OSError."""
+        start = self.end
+        for piece in self.between(start, None):
+            self.end = piece.start + len(piece.lines)
+            yield piece
+
+    def between(self, start: int, end: int | None) -> Iterator[Piece]:
+        """The complete lines from a position, which is the start of a line, up to another. Raises OSError."""
+        with os.fdopen(open_regular(self.path), "rb", buffering=0) as file:
+            file.seek(start)
+            rest, position, skipping = b"", start, False
+            while end is None or position + len(rest) < end:
+                size = BLOCK if end is None else min(BLOCK, end - position - len(rest))
+                block = file.read(size)
+                if not block:
+                    return
+                data = rest + block
+                cut = data.rfind(b"\n") + 1
+                if cut:
+                    first = data.find(b"\n") + 1 if skipping else 0  # the end of a line that was too long
+                    yield Piece(position + first, data[first:cut])
+                    skipping = False
+                    position, rest = position + cut, data[cut:]
+                elif skipping or len(data) > MAX_LINE:
+                    position, rest, skipping = position + len(data), b"", True
+                else:
+                    rest = data

@@ -1,0 +1,138 @@
+"""A run as the report's pages read it: records and the events of an attempt come from an index of the events.
+
+``report html`` reads the whole file of events several times. Here, a page of a run that is being written, or that has
+200 MB of events, reads only what it shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import msgspec
+
+from agentbench_core import (
+    AttemptRecord,
+    AttemptRow,
+    Completion,
+    ConversationEntry,
+    EventEntry,
+    InputError,
+    Request,
+    RunManifest,
+    RunView,
+)
+from agentbench_view.appended import AppendedFile
+from agentbench_view.events_index import UNFINISHED, EventsIndex
+
+_RECORDS = "attempts.jsonl"
+
+
+@attrs.frozen(kw_only=True)
+class ServedRun:
+    """A run at one moment. Implements the ``RunView`` contract."""
+
+    plain: RunView
+    """The run directory."""
+    every_row: Sequence[tuple[AttemptRow, bool]]
+    state: str
+    rebuilt: int
+    running_usd: float
+    """US dollars spent by the running attempts."""
+
+    @property
+    def directory(self) -> Path:
+        """See the contract."""
+        return self.plain.directory
+
+    @property
+    def manifest(self) -> RunManifest:
+        """See the contract."""
+        return self.plain.manifest
+
+    def records(self) -> Iterator[AttemptRecord]:
+        """See the contract."""
+        return self.plain.records()
+
+    def rows(self) -> Iterator[AttemptRow]:
+        """See the contract."""
+        return (row for row, counts in self.every_row if counts)
+
+    def all_rows(self) -> Iterator[tuple[AttemptRow, bool]]:
+        """See the contract."""
+        return iter(self.every_row)
+
+    def unverified_records(self) -> int:
+        """See the contract."""
+        return self.rebuilt
+
+    def events(self) -> Iterator[EventEntry]:
+        """See the contract."""
+        return self.plain.events()
+
+    def explanations(self) -> Mapping[str, str]:
+        """See the contract."""
+        return self.plain.explanations()
+
+    def spent_usd(self) -> float:
+        """The recorded costs, and those of running attempts. The pages do not show unknown costs."""
+        return sum(row.usage.cost_usd for row, _ in self.every_row) + self.running_usd
+
+    def answers(self, task_id: str, repeat: int) -> Iterator[tuple[str, Request, Completion]]:
+        """See the contract."""
+        return self.plain.answers(task_id, repeat)
+
+    def conversation(self, task_id: str, repeat: int) -> Iterator[ConversationEntry]:
+        """See the contract."""
+        return self.plain.conversation(task_id, repeat)
+
+    def tool_calls(self, task_id: str, repeat: int) -> Iterator[Mapping[str, Any]]:
+        """See the contract."""
+        return self.plain.tool_calls(task_id, repeat)
+
+    def file(self, task_id: str, repeat: int, name: str, at_most: int = 1 << 20) -> bytes | None:
+        """See the contract."""
+        return self.plain.file(task_id, repeat, name, at_most)
+
+    def status(self) -> str:
+        """See the contract."""
+        return self.state
+
+
+def all_rows(index: EventsIndex) -> Sequence[tuple[AttemptRow, bool]]:
+    """Every record in the events, and whether it is a result: the last of its kind, and not retried."""
+    replaced = index.replaced
+    last = {
+        (row.task_id, row.variant, row.repeat): row.attempt_id
+        for row in index.rows.values()
+        if row.attempt_id not in replaced
+    }
+    current = set(last.values())
+    return [(row, row.attempt_id in current) for row in index.rows.values()]
+
+
+def check_records(index: EventsIndex) -> None:
+    """Compare ``attempts.jsonl`` with the records in the events of a run that has ended.
+
+    Raises InputError if a record differs, is missing, or cannot be read, as other commands do.
+    """
+    if index.status == UNFINISHED:  # a process that died may not have written the last record
+        return
+    path, seen = index.directory / _RECORDS, 0
+    try:
+        for piece in AppendedFile(path).read():
+            for line in piece.lines.splitlines():
+                row = msgspec.convert(msgspec.json.decode(line), AttemptRow)
+                seen += 1
+                if index.rows.get(row.attempt_id) != row:
+                    raise _damaged(path, f"the record of {row.task_id} differs from the one in events.jsonl")
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _damaged(path, f"it cannot be read: {error}") from None
+    if seen != len(index.rows):
+        raise _damaged(path, f"it has {seen} records, and events.jsonl has {len(index.rows)}")
+
+
+def _damaged(path: Path, why: str) -> InputError:
+    return InputError(f"{path} is damaged: {why}", remedy=f"Repair it: agentbench runs rebuild {path.parent}")
