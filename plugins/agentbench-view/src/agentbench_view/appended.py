@@ -40,8 +40,9 @@ class AppendedFile:
 
     path: Path
     end: int = 0
-    """The position after the last complete line that was read."""
+    """The position after the last line that was read, or in the middle of a line that is too long."""
     _identity: tuple[int, int] = (0, 0)
+    _skipping: bool = False
 
     def is_new(self) -> bool:
         """Whether the file is not the one that was read so far: start over with :meth:`restart`. Raises OSError."""
@@ -51,20 +52,24 @@ class AppendedFile:
     def restart(self) -> None:
         """Read from the start again. Raises OSError."""
         status = self.path.stat(follow_symlinks=False)
-        self._identity, self.end = (status.st_dev, status.st_ino), 0
+        self._identity, self.end, self._skipping = (status.st_dev, status.st_ino), 0, False
 
     def read(self) -> Iterator[Piece]:
         """The complete lines since the last call, in pieces of about a megabyte. Raises OSError."""
-        start = self.end
-        for piece in self.between(start, None):
-            self.end = piece.start + len(piece.lines)
-            yield piece
+        for piece, end, skipping in self._pieces(self.end, None, self._skipping):
+            self.end, self._skipping = end, skipping
+            if piece.lines:
+                yield piece
 
-    def between(self, start: int, end: int | None) -> Iterator[Piece]:
+    def between(self, start: int, end: int) -> Iterator[Piece]:
         """The complete lines from a position, which is the start of a line, up to another. Raises OSError."""
+        return (piece for piece, _, _ in self._pieces(start, end, False))
+
+    def _pieces(self, start: int, end: int | None, skipping: bool) -> Iterator[tuple[Piece, int, bool]]:
+        """Each piece, the position after it, and whether that is in the middle of a line that is too long."""
         with os.fdopen(open_regular(self.path), "rb", buffering=0) as file:
             file.seek(start)
-            rest, position, skipping = b"", start, False
+            rest, position = b"", start
             while end is None or position + len(rest) < end:
                 size = BLOCK if end is None else min(BLOCK, end - position - len(rest))
                 block = file.read(size)
@@ -73,11 +78,13 @@ class AppendedFile:
                 data = rest + block
                 cut = data.rfind(b"\n") + 1
                 if cut:
-                    first = data.find(b"\n") + 1 if skipping else 0  # the end of a line that was too long
-                    yield Piece(position + first, data[first:cut])
-                    skipping = False
-                    position, rest = position + cut, data[cut:]
+                    first = data.find(b"\n") + 1 if skipping else 0
+                    piece, rest, skipping = Piece(position + first, data[first:cut]), data[cut:], False
                 elif skipping or len(data) > MAX_LINE:
-                    position, rest, skipping = position + len(data), b"", True
+                    cut = len(data)
+                    piece, rest, skipping = Piece(position, b""), b"", True
                 else:
                     rest = data
+                    continue
+                position += cut
+                yield piece, position, skipping

@@ -109,7 +109,9 @@ class EventsIndex:
                 self.spans[attempt_id] = self.running[attempt_id] = _span(value, start)
             elif kind == "task_finished":
                 self.rows[attempt_id] = msgspec.convert(value["record"], AttemptRow)
-                self.spans.setdefault(attempt_id, _span(value | value["record"], start)).end = end
+                ended = _span(value | value["record"], start)
+                span = self.spans.setdefault(attempt_id, ended)
+                span.end, span.supersedes = end, ended.supersedes or span.supersedes
                 self.running.pop(attempt_id, None)
                 self.rebuilt += str(value.get("explanation", "")).startswith(_REBUILT)
             elif kind.startswith("run_"):

@@ -1,0 +1,185 @@
+"""Reading the events of a run while they are written: each byte once, whatever is in the file."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_core import FailureReason, InputError
+from agentbench_core.evidence import journal
+from agentbench_testing import write_run
+from agentbench_view import appended
+from agentbench_view.activity import Activities
+from agentbench_view.appended import AppendedFile
+from agentbench_view.events_index import EventsIndex
+from agentbench_view.runs import OpenRun
+
+
+def line(seq: int, attempt: str | None, kind: str, **fields: Any) -> bytes:
+    return journal.event_line(seq, attempt, kind, json.dumps(fields).encode())
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Two finished attempts, ``a`` was retried, and ``b`` and ``c`` have a record."""
+    return write_run(
+        tmp_path / "run", {"b": True, "c": [False, True]}, tried_before={"b": FailureReason.LLM_ERROR}
+    ).directory
+
+
+def summary(index: EventsIndex) -> object:
+    return index.status, list(index.rows), {each: (span.start, span.end) for each, span in index.spans.items()}
+
+
+def append(path: Path, *parts: bytes) -> None:
+    with path.open("ab") as file:
+        file.writelines(parts)
+
+
+def test_index_of_a_growing_file_is_the_same_as_of_the_whole(run: Path, tmp_path: Path) -> None:
+    """Read after every few bytes, in the middle of lines."""
+    data = (run / "events.jsonl").read_bytes()
+    whole, grown = EventsIndex(run), EventsIndex(tmp_path)
+    whole.extend()
+    (tmp_path / "events.jsonl").touch()
+    for start in range(0, len(data), 97):
+        append(tmp_path / "events.jsonl", data[start : start + 97])
+        grown.extend()
+    assert summary(grown) == summary(whole)
+    assert grown.status == "completed"
+    assert len(grown.rows) == 4
+    assert (grown.generation, grown.damaged) == (1, 0)
+
+
+def test_rows_are_those_of_the_run_directory(run: Path) -> None:
+    """Including which record of a retried attempt counts."""
+    served = OpenRun(run).served()
+    assert [(row.attempt_id, counts) for row, counts in served.all_rows()] == [
+        (row.attempt_id, counts) for row, counts in served.plain.all_rows()
+    ]
+    assert [counts for _, counts in served.all_rows()] == [False, True, True, True]
+    assert served.status() == served.plain.status() == "completed"
+
+
+def test_entries_of_parallel_attempts(tmp_path: Path) -> None:
+    index = EventsIndex(tmp_path)
+    parts = [
+        line(1, "x", "task_started", task_id="one", repeat=1),
+        line(2, "y", "task_started", task_id="two", repeat=1),
+    ]
+    for seq in range(3, 9):
+        parts.append(line(seq, "xy"[seq % 2], "agent_turn_started", turn=seq))
+    append(tmp_path / "events.jsonl", *parts)
+    index.extend()
+    assert [entry.seq for entry in index.entries("x")] == [1, 4, 6, 8]
+    assert [entry.seq for entry in index.entries("y")] == [2, 3, 5, 7]
+    assert list(index.entries("z")) == []
+
+
+def test_damaged_lines_are_counted_and_left_out(run: Path) -> None:
+    """V09: garbage, wrong checksums, unknown shapes and deep nesting neither stop nor change the index."""
+    events = run / "events.jsonl"
+    lines = events.read_bytes().splitlines(keepends=True)
+    bad = [
+        b"\x00\xff garbage\n",
+        b'{"type":"task_finished"}\n',
+        lines[3].replace(b'"repeat":1', b'"repeat":2'),
+        line(90, "z", "task_started", task_id="one"),
+        line(91, None, "task_started", task_id=[], repeat="x"),
+        line(92, "z", "task_finished", record={"attempt_id": "z"}),
+        journal.add_checksum({"seq": 93, "at": "", "attempt_id": {}, "type": "task_started"}),
+        b'{"type":"task_started",' + b"[" * 100_000 + b"\n",
+        b"\n\n",
+    ]
+    index = EventsIndex(run)
+    index.extend()
+    events.write_bytes(b"".join([*lines[:-1], *bad, lines[-1]]))
+    again = EventsIndex(run)
+    again.extend()
+    assert list(again.rows.values()) == list(index.rows.values())
+    assert again.status == "completed"
+    assert again.damaged >= 6
+
+
+def test_replaced_and_shortened_files_are_read_again(run: Path) -> None:
+    """V09: after ``runs rebuild``, or if an incomplete line was cut off."""
+    events = run / "events.jsonl"
+    lines = events.read_bytes().splitlines(keepends=True)
+    index = EventsIndex(run)
+    index.extend()
+    (run / "new").write_bytes(b"".join(lines))
+    (run / "new").replace(events)
+    index.extend()
+    assert (index.generation, len(index.rows)) == (2, 4)
+    events.write_bytes(b"".join(lines[:4]))
+    index.extend()
+    assert index.generation == 3
+    assert len(index.rows) < 4
+    append(events, lines[4][:20])
+    index.extend()
+    events.write_bytes(b"".join(lines[:4]))  # only the incomplete line is gone
+    index.extend()
+    assert index.generation == 3
+    events.unlink()
+    with pytest.raises(FileNotFoundError):
+        index.extend()
+
+
+def test_lines_that_are_too_long_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """V09: a file without line ends is not kept in memory."""
+    monkeypatch.setattr(appended, "BLOCK", 64)
+    monkeypatch.setattr(appended, "MAX_LINE", 200)
+    path = tmp_path / "lines"
+    append(path, b"first\n", b"x" * 1000, b"\nlast\n", b"y" * 1000)
+    file = AppendedFile(path)
+    assert b"".join(piece.lines for piece in file.read()) == b"first\nlast\n"
+    append(path, b"\nend\n")
+    assert b"".join(piece.lines for piece in file.read()) == b"end\n"
+
+
+def test_activity_of_running_attempts(tmp_path: Path) -> None:
+    """Phase, steps, cost with reservations, last tool; attempts of an earlier process are not running."""
+    index = EventsIndex(tmp_path)
+    activities = Activities(index)
+    number = itertools.count(1)
+
+    def happen(*events: tuple[str | None, str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        lines: Iterable[bytes] = [line(next(number), attempt, kind, **fields) for attempt, kind, fields in events]
+        append(tmp_path / "events.jsonl", *lines)
+        index.extend()
+        activities.update()
+        return {attempt: each.shown() for attempt, each in activities.by_attempt.items()}
+
+    start = {"task_id": "one", "repeat": 2}
+    request = {"call": 1, "exchange": 1, "reserved_usd": 0.5}
+    happen((None, "run_started", {}), ("died", "task_started", start), ("died", "tool_call_started", {"step": 1}))
+    shown = happen((None, "run_resumed", {}), ("x", "task_started", start), ("x", "setup_command_started", {}))
+    assert list(shown) == ["x"]
+    assert (shown["x"]["name"], shown["x"]["phase"]) == ("one@2", "setup")
+    shown = happen(("x", "llm_request", request), ("x", "tool_call_started", {"step": 7, "tool": "r\x1b[31m\n" * 99}))
+    assert (shown["x"]["cost_usd"], shown["x"]["steps"], shown["x"]["phase"]) == (0.5, 7, "agent")
+    assert "\x1b" not in shown["x"]["tool"]
+    assert len(shown["x"]["tool"]) <= 80
+    assert happen(("x", "llm_response", {**request, "cost_usd": 0.1}))["x"]["cost_usd"] == 0.1
+    bad: list[tuple[str | None, str, dict[str, Any]]] = [("x", "llm_response", {"cost_usd": "many"})]
+    bad += [("x", "tool_call_started", {"step": []}), ("other", "tool_call_started", {"step": 1, "tool": "t"})]
+    assert happen(*bad)["x"]["steps"] == 7
+    assert happen((None, "run_finished", {"status": "stopped"})) == {}
+
+
+def test_edited_records_are_refused(run: Path) -> None:
+    """As by ``report html``: the records of a finished run are compared with its events."""
+    records = run / "attempts.jsonl"
+    lines = records.read_bytes().splitlines(keepends=True)
+    for edited in (lines[1:], [lines[0].replace(b'"passed":false', b'"passed":true'), *lines[1:]], [b"x\n", *lines]):
+        records.write_bytes(b"".join(edited))
+        with pytest.raises(InputError, match=r"attempts\.jsonl is damaged") as caught:
+            OpenRun(run).served()
+        assert "agentbench runs rebuild" in str(caught.value)
+    records.write_bytes(b"".join(lines))
+    assert len(OpenRun(run).served().every_row) == 4
