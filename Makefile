@@ -84,6 +84,7 @@ bench: $(READY)
 	@$(BIN)/python benchmarks/scoring.py
 	@$(BIN)/python benchmarks/mining_funnel.py
 	@$(BIN)/python benchmarks/reports.py
+	@$(BIN)/python benchmarks/view.py
 	@$(BIN)/python benchmarks/llm_calls.py
 	@$(BIN)/python benchmarks/bridge_gateway.py
 	@$(BIN)/python benchmarks/docker_calls.py

@@ -98,6 +98,7 @@ ROWS = {
     *(f"F{number:02}" for number in range(1, 36)),
     *(f"N{number:02}" for number in range(1, 7)),
     *(f"M{number:02}" for number in range(1, 12)),
+    *(f"V{number:02}" for number in range(1, 10)),
 }
 """Rows of the threat model that `docs/security.md` must have."""
 

@@ -19,6 +19,8 @@ pytestmark = [pytest.mark.long, pytest.mark.index]
 KIT = "agentbench-testing"
 WITH_THE_KIT = {"agentbench-core", KIT, "agentbench-integrity", "agentbench-local", "agentbench-tasks"}
 """The kit and its dependencies: its runs need a sandbox, a scorer and tasks."""
+NEEDED = {"agentbench-view": {"agentbench-report"}}
+"""Plugins that need another one."""
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
 ONLY_FOR_BROWSERS = "playwright.sync_api"
 """For tests with the marker ``browser``; not among the dependencies of the tests."""
@@ -56,9 +58,9 @@ def alone(name: str, tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 
 def test_its_components_load(name: str, alone: Environment, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """``plugins check`` finds no error: options, factories and commands. No other plugin is there except the kit."""
+    """``plugins check`` finds no error: options, factories and commands. No other plugin is there except the kit, and those that it needs."""
     installed = json.loads(alone.run("agentbench", "plugins", "list", "--json").stdout)
-    assert {row["distribution"] for row in installed} == WITH_THE_KIT | {name}
+    assert {row["distribution"] for row in installed} == WITH_THE_KIT | {name} | NEEDED.get(name, set())
     assert [row for row in installed if row["status"] != "ok"] == []
     checked = alone.run("agentbench", "plugins", "check", name)
     assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -1,6 +1,6 @@
 """What the running attempts of a run are doing: phase, steps, cost and last tool call, from their events.
 
-All texts come from agents and are shortened, and escaped by whoever shows them.
+All texts come from agents: they are shortened here, and escaped where they are shown.
 """
 
 from __future__ import annotations

@@ -60,10 +60,9 @@ class Views:
         return Starlette(routes=routes, exception_handlers=handlers)
 
     def warm_up(self) -> None:
-        """Import what draws plots, and read the only run, before the first request."""
+        """Read the only run before the first request."""
         if self._runs.only:
-            for _ in self._pages.report([self._runs.get(self._runs.only)]):
-                pass
+            self._runs.get(self._runs.only).served()
 
     def _list(self, request: Request) -> Response:
         if self._runs.only:
