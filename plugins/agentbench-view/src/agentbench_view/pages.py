@@ -22,6 +22,8 @@ from agentbench_view.runs import OpenRun
 
 _ALL = DateRange()
 _PIECE = 1 << 14
+_BEFORE_PLOTS = 'data-live="overview"'
+"""Part of the text that comes before the plots, which take the longest."""
 _DRAWING = threading.Lock()
 """matplotlib is not safe to use in several threads, and one page at a time is enough for one user."""
 
@@ -87,17 +89,18 @@ class Pages:
         part: list[str] = []
         size = 0
         while True:
-            with _DRAWING:
-                piece = next(pieces, None)
-            if piece is None or size > _PIECE:
+            if size > _PIECE:
                 every += part
                 yield "".join(part)
                 part, size = [], 0
+            with _DRAWING:
+                piece = next(pieces, None)
             if piece is None:
                 break
             part.append(piece)
-            size += len(piece)
-        self._reports.put(key, "".join(every))
+            size = _PIECE + 1 if _BEFORE_PLOTS in piece else size + len(piece)
+        yield "".join(part)
+        self._reports.put(key, "".join([*every, *part]))
 
 
 def runs_list(infos: Sequence[RunInfo], skipped: Sequence[tuple[str, str]]) -> str:
