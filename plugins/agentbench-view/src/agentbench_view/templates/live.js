@@ -102,7 +102,11 @@
   let updating = false;
   const isCurrent = () => runs.every((run) => !run.state || run.state.version === run.version);
   const update = async () => {
-    if (updating) return;
+    if (updating || isCurrent()) return;
+    if (runs.length > 1) {
+      tell("Attempts have ended since this page was loaded. Reload it to compare them.");
+      return;
+    }
     updating = true;
     try {
       while (!isCurrent()) {
