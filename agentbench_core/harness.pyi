@@ -15,7 +15,6 @@ from .cli.app import (
 )
 from .cli.completion import names_of as names_of
 from .cli.flags import (
-    RUN as RUN,
     json_flag as json_flag,
     runs_directory as runs_directory,
     sandbox_flag as sandbox_flag,
@@ -25,6 +24,7 @@ from .cli.flags import (
     tasks_flag as tasks_flag,
 )
 from .cli.groups import variant_for_tasks as variant_for_tasks
+from .cli.run_names import RUN as RUN
 from .cli.runs_list import (
     RunFilter as RunFilter,
     duration_text as duration_text,

@@ -11,7 +11,6 @@ import click
 
 from agentbench_core.cli.app import App
 from agentbench_core.cli.completion import names_of, suite_names, task_ids, variants
-from agentbench_core.cli.run_names import RunParameter
 from agentbench_core.errors import Obstacles, did_you_mean
 from agentbench_core.inputs.config import Layer, RunSettings, assignment, layer, resolve
 from agentbench_core.inputs.documents import read_toml
@@ -205,7 +204,3 @@ tasks_flag = click.option(
 def runs_directory() -> Path:
     """The directory of run directories in the project's settings."""
     return Path(run_settings().out)
-
-
-RUN = RunParameter(runs_directory)
-"""The type of a parameter that is a run; names are searched in the output directory of the project's settings."""

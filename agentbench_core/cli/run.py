@@ -12,11 +12,12 @@ import click
 
 from agentbench_core.cli.app import App, say
 from agentbench_core.cli.completion import any_path
-from agentbench_core.cli.flags import RUN, replay_flags, settings_flags, task_flag, variant_flags
+from agentbench_core.cli.flags import replay_flags, settings_flags, task_flag, variant_flags
 from agentbench_core.cli.groups import add_checks, gathered_variants, make_group, replayed_group, resumed_group
 from agentbench_core.cli.like import like_group
 from agentbench_core.cli.progress.choice import progress, progress_flag
 from agentbench_core.cli.progress.lines import Display
+from agentbench_core.cli.run_names import RUN
 from agentbench_core.cli.selection import date_flags, selected_tasks
 from agentbench_core.cli.variants import resolved_variants
 from agentbench_core.errors import Obstacles, RunStoppedError

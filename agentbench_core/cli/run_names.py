@@ -1,11 +1,14 @@
-"""How commands find a run: by path, name, id, the beginning of one of them, or ``latest``."""
+"""How commands find a run: by path, name, id, the beginning of one of them, or ``latest``.
+
+Every command that takes a run imports this module, so it imports what reads runs only when a run is searched.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -13,9 +16,10 @@ from click.shell_completion import CompletionItem
 from agentbench_core.cli.app import say
 from agentbench_core.errors import InputError, did_you_mean
 from agentbench_core.evidence.layout import MANIFEST
-from agentbench_core.evidence.reader import find_runs
-from agentbench_core.evidence.run_list import RunName, run_names
 from agentbench_core.values.text import name_some
+
+if TYPE_CHECKING:
+    from agentbench_core.evidence.run_list import RunName
 
 _LATEST = re.compile(r"latest(?:~(?P<back>[0-9]{1,6}))?(?::(?P<variant>.+))?")
 _SEE = "See: agentbench runs list"
@@ -26,21 +30,20 @@ class RunParameter(click.ParamType[Path]):
 
     name = "run"
 
-    def __init__(self, out: Callable[[], Path]) -> None:
-        """``out`` returns the directory in which names are searched."""
-        self._out = out
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Find the run."""
         return value if isinstance(value, Path) else self.find(value)
 
     def find(self, text: str) -> Path:
         """The directory of the run that ``text`` names. Raises InputError if there is no such run, or more than one."""
-        return find_run(text, self._out())
+        return find_run(text, _out())
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Complete names of runs in the output directory, and paths, or any directory if there is no run."""
-        out = self._out()
+        from agentbench_core.evidence.reader import find_runs
+        from agentbench_core.evidence.run_list import run_names
+
+        out = _out()
         found = run_names(out)
         names = [(run.short_name, f"{run.suite}, {run.started:%Y-%m-%d %H:%M} UTC") for run in reversed(found)]
         names += [("latest", "the run that was started last")] if found else []
@@ -50,6 +53,16 @@ class RunParameter(click.ParamType[Path]):
             paths = sorted({str(run) for directory in directories for run in find_runs(directory)})
             results += [CompletionItem(path) for path in paths if path.startswith(incomplete)]
         return results or [CompletionItem(incomplete, type="dir")]
+
+
+RUN = RunParameter()
+"""The type of a parameter that is a run; names are looked up in the output directory of the project's settings."""
+
+
+def _out() -> Path:
+    from agentbench_core.cli.flags import run_settings
+
+    return Path(run_settings().out)
 
 
 def find_run(text: str, out: Path) -> Path:
@@ -65,6 +78,9 @@ def find_run(text: str, out: Path) -> Path:
     Raises:
         InputError: there is no such run, or more than one; lists some candidates.
     """
+    from agentbench_core.evidence.reader import find_runs
+    from agentbench_core.evidence.run_list import run_names
+
     if Path(text).exists():
         return Path(text)
     place, _, name = text.rpartition("/")
@@ -94,6 +110,8 @@ def find_run(text: str, out: Path) -> Path:
 
 
 def _latest(out: Path, text: str, back: int, variant: str | None) -> Path:
+    from agentbench_core.evidence.run_list import run_names
+
     every = run_names(out)
     runs = [run for run in every if variant in (None, run.variant)]
     if back < len(runs):

@@ -10,7 +10,8 @@ import click
 
 from agentbench_core.cli.app import print_json, print_table, say, shortened
 from agentbench_core.cli.delegations import agent_trees
-from agentbench_core.cli.flags import RUN, json_flag
+from agentbench_core.cli.flags import json_flag
+from agentbench_core.cli.run_names import RUN
 from agentbench_core.converter import dump
 from agentbench_core.errors import RunStoppedError
 from agentbench_core.evidence import layout

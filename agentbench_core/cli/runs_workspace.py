@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 
 from agentbench_core.cli.app import say
-from agentbench_core.cli.flags import RUN, tasks_flag
+from agentbench_core.cli.flags import tasks_flag
+from agentbench_core.cli.run_names import RUN
 from agentbench_core.converter import load
 from agentbench_core.errors import InputError, ToolError, did_you_mean
 from agentbench_core.evidence import layout
