@@ -60,9 +60,9 @@ RUN = RunParameter()
 
 
 def _out() -> Path:
-    from agentbench_core.cli.flags import run_settings
+    from agentbench_core.cli.flags import runs_directory
 
-    return Path(run_settings().out)
+    return runs_directory()
 
 
 def find_run(text: str, out: Path) -> Path:

@@ -65,7 +65,7 @@ class Pages:
         if (known := self._reports.get(key)) is not None:
             return iter([known])
         views = [run.served() for run in runs]  # after their versions: a record may have been added in between
-        return self._rendered(key, page.render(views, _ALL, _hosting(key)))
+        return self._rendered(key, page.render(views, _ALL, hosting=_hosting(key)))
 
     def attempt(self, runs: Sequence[OpenRun], number: int) -> str:
         """The page of an attempt by its number in the report. Raises InputError if it has no record."""
