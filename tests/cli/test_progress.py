@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ import pytest
 from rich.console import Console
 
 from agentbench_core import AttemptRecord
-from agentbench_core.cli.progress.lines import JsonProgress, PlainProgress
+from agentbench_core.cli.progress.lines import Display, JsonProgress, PlainProgress
 from agentbench_core.cli.progress.live import LiveProgress
 from agentbench_core.cli.progress.state import RunState
 from agentbench_core.evidence.redaction import Redactor
@@ -459,6 +460,33 @@ def test_json_progress_lists_what_runs(capfd: pytest.CaptureFixture[str]) -> Non
     capfd.readouterr()
     patient.tick()
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("make", [PlainProgress, JsonProgress, live])
+def test_agents_do_not_wait_for_a_reader_that_has_stopped(
+    make: Callable[[], Display], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after Ctrl-S, or in a pager: a line cannot be printed, and events are counted nevertheless."""
+    display = make()
+    begin(display, "a")
+    stuck, go_on = threading.Event(), threading.Event()
+
+    def blocked(*_: object, **__: object) -> None:
+        stuck.set()
+        go_on.wait(60)
+
+    monkeypatch.setattr("agentbench_core.cli.progress.lines.say", blocked)
+    monkeypatch.setattr(Console, "print", blocked)
+    printing = threading.Thread(target=display.note, args=("a line",))
+    printing.start()
+    assert stuck.wait(60)
+    calling = threading.Thread(target=display.event, args=("a", ToolCallStarted(step=1, tool="run")), daemon=True)
+    calling.start()
+    calling.join(10)
+    assert not calling.is_alive()
+    assert display.totals.steps == 1
+    go_on.set()
+    printing.join()
 
 
 class Broken(RunObserver):

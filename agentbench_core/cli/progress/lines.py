@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +22,15 @@ _EVERY_SEC = 5.0  # between two objects of type `progress`
 
 
 class Display(RunState):
-    """A display of a run on standard error. Its methods may be called until the command ends."""
+    """A display of a run on standard error. Its methods may be called until the command ends.
+
+    ``printing`` keeps what is printed in order. It is taken before ``lock``, and ``lock`` is never held while printing,
+    so that agents do not wait for a reader of standard error that has stopped reading.
+    """
+
+    def __init__(self, **known: Any) -> None:
+        super().__init__(**known)
+        self.printing = threading.RLock()
 
     def note(self, message: str) -> None:
         """Print a note."""
@@ -45,7 +54,7 @@ class PlainProgress(Display):
 
     def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
         """Print one line with the result and the totals, and a second line with the reason if it did not pass."""
-        with self.lock:
+        with self.printing:
             super().attempt_finished(record, explanation)
             totals = self.totals
             line = Line.of(record, explanation, record.task_id in self.quarantined)
@@ -56,13 +65,13 @@ class PlainProgress(Display):
 
     def message(self, text: str) -> None:
         """Print one line."""
-        with self.lock:
+        with self.printing:
             self._printed_at = time.monotonic()
             super().message(text)
 
     def tick(self) -> None:
         """Print one line for all running attempts if nothing was printed for ``patience`` seconds."""
-        with self.lock:
+        with self.printing:
             now = time.monotonic()
             if not self.running or now - self._printed_at < self._patience:
                 return
@@ -96,7 +105,7 @@ class JsonProgress(Display):
         self, variant: str, directory: Path, attempts: int, recorded: Sequence[AttemptRecord], spent_usd: float
     ) -> None:
         """Print the planned numbers and the directory."""
-        with self.lock:
+        with self.printing:
             super().run_started(variant, directory, attempts, recorded, spent_usd)
             self._print(
                 "run_started",
@@ -111,19 +120,19 @@ class JsonProgress(Display):
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
         """Print the id and the names of the attempt."""
-        with self.lock:
+        with self.printing:
             super().attempt_started(attempt_id, variant, task_id, repeat)
             self._print("attempt_started", attempt=attempt_id, variant=variant, task=task_id, repeat=repeat)
 
     def phase_started(self, attempt_id: str, phase: str) -> None:
         """Print the phase."""
-        with self.lock:
+        with self.printing:
             super().phase_started(attempt_id, phase)
             self._print("phase_started", attempt=attempt_id, phase=phase)
 
     def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
         """Print the result and the totals."""
-        with self.lock:
+        with self.printing:
             super().attempt_finished(record, explanation)
             self._print(
                 "attempt_finished",
@@ -145,19 +154,19 @@ class JsonProgress(Display):
 
     def report_started(self, reporter: str) -> None:
         """Print the name of the reporter."""
-        with self.lock:
+        with self.printing:
             super().report_started(reporter)
             self._print("report_started", reporter=reporter)
 
     def report_finished(self, reporter: str) -> None:
         """Print the name of the reporter."""
-        with self.lock:
+        with self.printing:
             super().report_finished(reporter)
             self._print("report_finished", reporter=reporter)
 
     def run_finished(self, variant: str, directory: Path, status: str, reason: str) -> None:
         """Print the status and the totals of the run."""
-        with self.lock:
+        with self.printing:
             totals = self._figures(self.variants[variant])
             self._print(
                 "run_finished", variant=variant, directory=str(directory), status=status, reason=reason, totals=totals
@@ -173,12 +182,14 @@ class JsonProgress(Display):
 
     def tick(self) -> None:
         """Print what is running, every ``every_sec`` seconds."""
-        with self.lock:
+        with self.printing:
             now = time.monotonic()
             if not self.running or now - self._printed_at < self._every_sec:
                 return
             self._printed_at = now
-            slowest = sorted(self.running.items(), key=lambda item: item[1].started)
+            with self.lock:
+                slowest = [(key, attrs.evolve(each)) for key, each in self.running.items()]
+            slowest.sort(key=lambda item: item[1].started)
             attempts = [
                 {
                     "attempt": attempt_id,
@@ -202,7 +213,7 @@ class JsonProgress(Display):
 
     def _print(self, kind: str, **fields: object) -> None:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        with self.lock:
+        with self.printing:
             say(json.dumps({"type": kind, "time": now, **fields}), err=True)
 
     @staticmethod

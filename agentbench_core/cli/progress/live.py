@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -35,7 +34,6 @@ class LiveProgress(Display):
     def __init__(self, console: Console, **known: Any) -> None:
         super().__init__(**known)
         self._console = console
-        self._printing = threading.Lock()  # keeps permanent lines in order; never taken while drawing
         self._widest_name = 0
 
     @contextlib.contextmanager
@@ -51,7 +49,7 @@ class LiveProgress(Display):
 
     def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
         """Remove the attempt from the display, and print its result."""
-        with self._printing:
+        with self.printing:
             with self.lock:
                 super().attempt_finished(record, explanation)
                 totals = self.totals
@@ -68,7 +66,7 @@ class LiveProgress(Display):
 
     def message(self, text: str) -> None:
         """Print a line above the display."""
-        with self._printing:
+        with self.printing:
             self._console.print(Text(escape_control(text)), soft_wrap=True)
 
     def __rich__(self) -> RenderableType:
