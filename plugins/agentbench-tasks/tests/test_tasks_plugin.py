@@ -16,6 +16,7 @@ def test_the_commands() -> None:
     registered: list[Any] = []
     plugin.agentbench_register_commands(lambda name, target, *, summary: registered.append((name, target)))
     assert registered == [
+        ("init", "agentbench_tasks.init.command:init"),
         ("tasks mine", "agentbench_tasks.mining.command:mine_tasks"),
         ("tasks new", "agentbench_tasks.new_command:new_task"),
         ("tasks pin", "agentbench_tasks.pin:pin_tasks"),
