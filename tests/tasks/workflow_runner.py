@@ -109,7 +109,7 @@ class Workflow:
             exclude, pattern = pattern.startswith("!"), pattern.strip().removeprefix("!")
             paths = {file for path in self.checkout.glob(pattern) for file in (path, *path.rglob("*"))} if pattern else ()
             if pattern:
-                self.unmatched += [] if paths else [pattern]
+                self.unmatched += [] if paths or exclude else [pattern]
                 found = found - set(paths) if exclude else found | set(paths)
         files = [path.relative_to(self.checkout) for path in found if path.is_file()]
         self.uploaded = sorted(str(file) for file in files if not any(part.startswith(".") for part in file.parts))

@@ -32,7 +32,7 @@ def test_axe_finds_no_violation_in_both_themes_wide_and_narrow(
 ) -> None:
     page, _ = visit(request.getfixturevalue(report), fragment)
     if fragment:
-        page.get_by_role("heading", name="Tool calls").wait_for()
+        page.locator("#attempt h1").wait_for()
     page.locator("details").evaluate_all("all => all.forEach(each => { each.open = true })")  # rules skip hidden parts
     for theme, width in (("light", 1280), ("dark", 390)):
         page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
