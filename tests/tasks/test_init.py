@@ -80,7 +80,7 @@ def test_it_finds_out_everything_and_a_second_call_changes_nothing(
 
 
 def test_what_it_writes_works_at_once(shop: History, agentbench: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The suite, the variants and the settings are valid, and the team's own tests still pass, without those of tasks."""
+    """Suite, variants and settings are valid, and the team's own tests still pass: pytest collects no tasks."""
     monkeypatch.chdir(shop.path)
     assert agentbench("init", "--model", "maker/model: 1").code == 0
     assert "example" in agentbench("tasks", "list", "--suite", "shop.app").out

@@ -105,12 +105,11 @@ class Workflow:
     def _upload(self, inputs: Mapping[str, Any]) -> None:
         """Collect the files, without hidden ones."""
         found: set[Path] = set()
-        for pattern in inputs["path"].split("\n"):
-            exclude, pattern = pattern.startswith("!"), pattern.strip().removeprefix("!")
-            paths = {file for path in self.checkout.glob(pattern) for file in (path, *path.rglob("*"))} if pattern else ()
-            if pattern:
-                self.unmatched += [] if paths or exclude else [pattern]
-                found = found - set(paths) if exclude else found | set(paths)
+        for line in inputs["path"].splitlines():
+            exclude, pattern = line.startswith("!"), line.removeprefix("!")
+            paths = {file for path in self.checkout.glob(pattern) for file in (path, *path.rglob("*"))}
+            self.unmatched += [] if paths or exclude else [pattern]
+            found = found - paths if exclude else found | paths
         files = [path.relative_to(self.checkout) for path in found if path.is_file()]
         self.uploaded = sorted(str(file) for file in files if not any(part.startswith(".") for part in file.parts))
 
@@ -150,8 +149,11 @@ class Workflow:
         known = {
             **{f"vars.{key}": value for key, value in self.variables.items()},
             **self._outputs,
-            **{"runner.temp": str(self.place / "temp"), "runner.os": "Linux", "runner.arch": "X64"},
-            **{"vars.AGENTBENCH_REF || 'HEAD'": "HEAD", "secrets.OPENROUTER_API_KEY": ""},
+            "runner.temp": str(self.place / "temp"),
+            "runner.os": "Linux",
+            "runner.arch": "X64",
+            "vars.AGENTBENCH_REF || 'HEAD'": "HEAD",
+            "secrets.OPENROUTER_API_KEY": "",
         }
         return _EXPRESSION.sub(lambda match: known[match[1]], text)
 
