@@ -48,6 +48,7 @@ KNOWN = {
     f"{DOCKER}/inside/handover.py": "inside a container of our own: a shell that waits for the end of its input",
     f"{DOCKER}/inside/supervisor.py": "inside a container: commands",
     f"{TASKS}/mining/inside/install.py": "inside a sandbox: its pip, to resolve the dependencies of an old commit",
+    f"{TASKS}/init/found.py": "git, in the directory of the user: facts about the repository that `init` is for",
     f"{TASKS}/strengthen/inside/observer.py": "inside a sandbox: itself, to run each call of a program on its own",
 }
 
