@@ -17,6 +17,7 @@ from agentbench_core.errors import RunStoppedError
 from agentbench_core.evidence import layout
 from agentbench_core.evidence.reader import RunDirectory, open_run
 from agentbench_core.evidence.recovery import rebuild, restore_manifest
+from agentbench_core.evidence.run_list import run_name
 from agentbench_core.evidence.tags import read_tags
 from agentbench_core.run.group.manifest import in_words
 from agentbench_core.values.failures import Outcome
@@ -40,6 +41,7 @@ def show_run(run_dir: Path, as_json: bool) -> None:
     manifest = run.manifest
     facts = (
         ("run", f"{manifest.run_id} (group {manifest.group_id})"),
+        ("name", run_name(run.directory).short_name),
         ("path", str(run.directory)),
         ("started", manifest.created_at),
         *((("like", in_words(manifest.like)),) if manifest.like else ()),

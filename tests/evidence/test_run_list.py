@@ -61,6 +61,7 @@ def test_status_comes_from_the_last_event_and_the_lock(tmp_path: Path) -> None:
 
 
 def test_a_damaged_run_hides_no_other(tmp_path: Path) -> None:
+    """R08: Each is named in a message; links and pipes are not read."""
     for name in "abcdefg":
         write_run(tmp_path / name, {"one": True})
     (tmp_path / "a/run.json").write_text("{")
@@ -94,12 +95,14 @@ def test_a_damaged_run_hides_no_other(tmp_path: Path) -> None:
     ids=lambda text: str(text)[:20],
 )
 def test_invalid_tags_are_refused(tmp_path: Path, text: str) -> None:
+    """R08: The file may come from somebody else."""
     (tmp_path / "tags.json").write_text(text)
     with pytest.raises(InputError, match=r"tags\.json: "):
         read_tags(tmp_path)
 
 
 def test_tags_are_written_beside_links_not_through_them(tmp_path: Path) -> None:
+    """R08: A file elsewhere is not changed."""
     victim = tmp_path / "victim"
     victim.write_text("as it was")
     run = tmp_path / "run"

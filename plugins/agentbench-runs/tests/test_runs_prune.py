@@ -129,6 +129,7 @@ main(["runs", "prune", "--keep-last", "0", "--yes"])
 
 
 def test_a_second_prune_finishes_what_a_killed_one_began(agentbench: Any, make_run: MakeRun) -> None:
+    """R07: Until then, its leftovers are neither listed nor read as a run."""
     make_run("a")
     killed = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, timeout=60)
     assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, "half\n"), killed.stderr
