@@ -90,17 +90,17 @@ def _has_tag(run: RunInfo, wanted: str) -> bool:
     return key in run.tags and (not equals or fnmatch.fnmatchcase(run.tags[key], value))
 
 
-def selected_runs(out: Path, selects: RunFilter, filters: str = "") -> Sequence[RunInfo]:
+def selected_runs(out: Path, selects: RunFilter, filters: str, *, as_json: bool) -> Sequence[RunInfo]:
     """The selected runs in ``out``, oldest first. Runs that cannot be read are named on standard error.
 
-    If there is none, a message on standard error says whether there are others.
+    If there is none, a message says whether there are others; with ``as_json``, on standard error.
     """
     every = list_runs(out, lambda error: say(f"skipped: {error.message}", err=True))
     runs = [run for run in every if selects(run)]
     if not runs and every:
-        say(f"none of the {len(every)} runs in {out} matches {filters}", err=True)
+        say(f"none of the {len(every)} runs in {out} matches {filters}", err=as_json)
     elif not runs:
-        say(f"no runs in {out}{'' if out.exists() else near(out)}", err=True)
+        say(f"no runs in {out}{'' if out.exists() else near(out)}", err=as_json)
     return runs
 
 
@@ -118,7 +118,7 @@ def list_command(out: str, selects: RunFilter, filters: str, as_json: bool) -> N
     PASSED is the number of attempts that passed, of those with a score. COST is the recorded cost in US dollars of all
     attempts, including those that were retried. TIME is how long at least one attempt ran.
     """
-    runs = selected_runs(Path(out), selects, filters)
+    runs = selected_runs(Path(out), selects, filters, as_json=as_json)
     if as_json:
         print_json([run.plain() for run in runs])
     elif runs:

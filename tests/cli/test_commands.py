@@ -227,7 +227,7 @@ def test_project_file_applies_to_every_command(make_task: Any, agentbench: Any) 
 
 def test_runs_list_and_show(make_task: Any, agentbench: Any) -> None:
     """Runs are listed, and one is shown in full."""
-    assert "no runs in artifacts/runs" in agentbench("runs", "list").err
+    assert "no runs in artifacts/runs" in agentbench("runs", "list").out
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted")
     (row,) = json.loads(agentbench("runs", "list", "--json").out)

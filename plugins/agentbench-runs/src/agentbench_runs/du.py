@@ -30,7 +30,7 @@ def du(out: str, selects: RunFilter, filters: str, as_json: bool) -> None:
     Sizes are sums of the sizes of files. WORKSPACE is the final state of workspaces, AGENT are the conversations and
     logs of agents, and RECORDS are run.json, attempts.jsonl and tags.
     """
-    runs = selected_runs(Path(out), selects, filters)
+    runs = selected_runs(Path(out), selects, filters, as_json=as_json)
     measured = [(run, measure(run.directory)) for run in runs]
     measured.sort(key=lambda pair: -pair[1].total)
     if as_json:
