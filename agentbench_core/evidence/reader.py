@@ -158,6 +158,12 @@ def open_run(directory: Path) -> RunDirectory:
     ``run.json`` is compared with its copy in the events, except in older runs, whose events have no copy.
     Raises InputError if it is not a run directory, has another schema version, or ``run.json`` is damaged or edited.
     """
+    value = checked_manifest(directory)
+    return RunDirectory(directory, load(value, RunManifest, where=str(directory / layout.MANIFEST)))
+
+
+def checked_manifest(directory: Path) -> Any:
+    """The content of ``run.json`` as plain data, compared with the events. Raises InputError like :func:`open_run`."""
     path, shown = directory / layout.MANIFEST, None
     try:
         value = json.loads(path.read_bytes())
@@ -179,7 +185,7 @@ def open_run(directory: Path) -> RunDirectory:
         if shown is not None:
             other = sorted(key for key in {*shown, *value} if shown.get(key) != value.get(key))
             raise journal.damaged(str(path), f"it differs from {layout.EVENTS} in {', '.join(other)}")
-    return RunDirectory(directory, load(value, RunManifest, where=str(path)))
+    return value
 
 
 def find_runs(out: Path) -> Sequence[Path]:

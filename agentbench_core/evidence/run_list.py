@@ -1,4 +1,4 @@
-"""The runs of a directory, for lists: read quickly, so nothing is compared with the events."""
+"""The runs of a directory, for lists: read quickly, so records are not compared with the events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import msgspec
 
 from agentbench_core.errors import InputError
 from agentbench_core.evidence import journal, layout
-from agentbench_core.evidence.reader import find_runs
+from agentbench_core.evidence.reader import checked_manifest, find_runs
 from agentbench_core.evidence.tags import read_tags
 from agentbench_core.evidence.verification import UNFINISHED, decoder
 from agentbench_core.values.record import SCHEMA
@@ -127,6 +127,7 @@ def run_name(directory: Path) -> RunName:
 def run_info(directory: Path) -> RunInfo:
     """A run for a list. Raises InputError if ``run.json``, ``attempts.jsonl`` or ``tags.json`` is damaged."""
     manifest = _read_manifest(directory)
+    checked_manifest(directory)  # the matching event is usually the first one
     attempts = [_attempt(line) for line in journal.raw_lines(directory / layout.ATTEMPTS)]
     results = _results(attempts)
     scored = [attempt for attempt in results if attempt.scored]
