@@ -21,7 +21,7 @@ from agentbench_testing import write_run
 from agentbench_testing.fixtures import MakeTask
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=60_000)
+expect.set_options(timeout=30_000)
 
 AGENTBENCH = str(Path(sys.executable).parent / "agentbench")
 Serve = Callable[..., Any]
@@ -61,7 +61,7 @@ def test_list_run_attempt_and_evidence(make_evidence: Callable[..., Any], serve:
     expect(page.locator(".live")).to_contain_text("6 passed")
     page.get_by_role("link", name="durations-parse-units").click()
     expect(opened(page).get_by_role("heading", level=1)).to_have_text("durations-parse-units")
-    expect(opened(page)).to_contain_text("longest_first = sorted")
+    expect(opened(page).get_by_text("longest_first = sorted").first).to_be_attached()
     with page.expect_navigation():
         page.get_by_role("link", name="run.json").click()
     assert json.loads(page.locator("body").inner_text())["suite"] == "custom-dev"
