@@ -330,6 +330,30 @@ def test_comparable_runs_have_a_verdict_on_the_page(tmp_path: Path, report_on: R
     assert "B is better by 100.0 pp" in pages(report_on(c, d))[0].text
 
 
+def test_the_difference_is_drawn_with_its_interval_and_margin(tmp_path: Path) -> None:
+    """The plot has a text alternative, and cost, tokens, steps and time are compared below it."""
+    single = {f"t{n}": True for n in range(20)}
+
+    def costs(cost: float) -> Callable[[AttemptRecord], AttemptRecord]:
+        return lambda record: attrs.evolve(
+            record, usage=attrs.evolve(record.usage, cost_usd=cost * (1 + len(record.task_id)))
+        )
+
+    a = write_run(tmp_path / "a", single, record=costs(0.01))
+    b = write_run(tmp_path / "b", {task: n % 4 > 0 for n, task in enumerate(single)}, record=costs(0.02))
+    write([a, b], tmp_path / "out.html", margin=0.05)
+    page, _ = pages(tmp_path / "out.html")
+    labels = [attributes["aria-label"] for _, attributes in page.tags if attributes.get("role") == "img"]
+    (label,) = [each for each in labels if each.startswith("Difference in pass rate")]
+    assert "-25.0 percentage points, CI -46.9 to -4.9 pp" in label
+    assert label.endswith("over 20 paired tasks, margin 5 percentage points")
+    assert "margin 5" in page.text
+    # The costs differ by 0.03 or 0.04, with a standard error of 0.00115 and a t quantile of 2.09.
+    assert "cost $0.0350 $0.0700 +$0.0350 +$0.0326 to +$0.0374 ×2.00, 2.00 to 2.00 more" in page.text  # noqa: RUF001
+    write([a, b], tmp_path / "out.html")
+    assert "margin 5" not in pages(tmp_path / "out.html")[0].text
+
+
 def test_repeats_have_no_contingency_table(tmp_path: Path, report_on: Report) -> None:
     runs = [write_run(tmp_path / name, {"x": [True, False], "y": [True, True]}) for name in "ab"]
     page = pages(report_on(*runs))[0].text

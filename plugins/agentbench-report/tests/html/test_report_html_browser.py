@@ -395,7 +395,8 @@ def repeats(make_evidence: Make, report_once: Report, hostility: tuple[str, Call
     long = "a-task-with-a-very-long-name-" * 6
     b = {"first": REPEATED["second"], "second": REPEATED["first"], bad: [False] * 5, long: [True] * 5}
     a = b | REPEATED
-    return report_once("repeats", lambda: [make_evidence("a", a, say), make_evidence("b", b, say)])
+    costs = {"record": lambda record: record}  # without replayed attempts, so that the runs are comparable
+    return report_once("repeats", lambda: [make_evidence("a", a, say, **costs), make_evidence("b", b, say, **costs)])
 
 
 def test_repeats_of_a_pair_can_be_chosen(repeats: Path, visit: Visit) -> None:
@@ -418,6 +419,8 @@ def test_repeats_of_a_pair_can_be_chosen(repeats: Path, visit: Visit) -> None:
 def test_every_view_fits_every_width(repeats: Path, visit: Visit, theme: str) -> None:
     """Nothing is cut off, with five repeats, hostile text and everything expanded; tables need no scrolling."""
     page, _ = visit(repeats, color_scheme=theme)
+    expect(page.get_by_role("heading", name="Difference in pass rate")).to_be_visible()
+    expect(page.locator(".amounts tbody tr")).to_have_count(4)
     pair = page.locator("#matrix th a").first.get_attribute("href")
     for fragment in ("", "#attempt=1", pair):
         page.goto(f"{repeats.as_uri()}{fragment}")
