@@ -25,14 +25,16 @@ def two(make_evidence: Make, report_once: Report) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("report", "fragment"), [("one", ""), ("two", ""), ("one", "#attempt=2")], ids=["overview", "comparison", "attempt"]
+    ("report", "fragment"),
+    [("one", ""), ("two", ""), ("one", "#attempt=2"), ("two", "#pair=2,6")],
+    ids=["overview", "comparison", "attempt", "pair"],
 )
 def test_axe_finds_no_violation_in_both_themes_wide_and_narrow(
     report: str, fragment: str, request: pytest.FixtureRequest, visit: Visit, accessibility_problems: Check
 ) -> None:
     page, _ = visit(request.getfixturevalue(report), fragment)
     if fragment:
-        page.locator("#attempt h1").wait_for()
+        page.get_by_role("heading", name="Turns").first.wait_for()
     page.locator("details").evaluate_all("all => all.forEach(each => { each.open = true })")  # rules skip hidden parts
     for theme, width in (("light", 1280), ("dark", 390)):
         page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
