@@ -24,6 +24,10 @@ from .cli.flags import (
     tasks_flag as tasks_flag,
 )
 from .cli.groups import variant_for_tasks as variant_for_tasks
+from .cli.page import (
+    print_page as print_page,
+    show_page as show_page,
+)
 from .cli.run_names import RUN as RUN
 from .cli.runs_list import (
     RunFilter as RunFilter,
@@ -124,6 +128,13 @@ from .values.failures import (
     UNSCORED as UNSCORED,
     Happened as Happened,
     verdict as verdict,
+)
+from .values.markdown import (
+    Cell as Cell,
+    Links as Links,
+    bar as bar,
+    markdown_table as markdown_table,
+    plain as plain,
 )
 from .values.record import worst as worst
 from .values.task import (

@@ -1,17 +1,21 @@
-"""The ``console`` reporter: one page of plain text."""
+"""The ``console`` reporter: a summary as one page of Markdown."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 
 from agentbench_core import AttemptRecord, FailureReason, RunView, escape_control, shorten
 from agentbench_core.builtin.options import NoOptions
+from agentbench_core.evidence.layout import task_directory
+from agentbench_core.values.markdown import Cell, Links, bar, markdown_table, plain
 
 _LONGEST = 300  # maximum characters of an explanation
+_HARDEST = 10  # maximum number of hardest tasks
+_FILES = ("run.json", "attempts.jsonl", "events.jsonl", "report.html")
 
 _SUSPICIONS = frozenset({"tamper_suspected", "leak_suspected"})
 """Attempts with these labels are excluded from a second headline figure."""
@@ -31,76 +35,127 @@ class Console:
 
 
 def summary(run: RunView) -> str:
-    """The text of the page."""
+    """The page: headline, attempts, failure reasons, hardest tasks, usage, and links to the evidence."""
     records = sorted(run.records(), key=lambda record: (record.task_id, record.repeat))
     scored = [record for record in records if record.scored]
     manifest = run.manifest
     excluded = {task.id: task.quarantined for task in manifest.tasks if task.quarantined}
     counted = [record for record in scored if record.task_id not in excluded]
-    planned = len(manifest.tasks) * manifest.repeats
-    lines = [
-        f"{manifest.suite}, variant {manifest.variant}: {_rate(counted)} scored attempts passed{_share(counted)}",
+    links = Links()
+    name = f"{_text(manifest.suite)}, variant {_text(manifest.variant)}"
+    parts = [
+        f"# {name}: {_rate(counted)} scored attempts passed{_share(counted)}",
         *_rates(counted, scored, excluded),
-        "",
-        *_columns([("task", "result", "steps", "seconds", "notes"), *(_row(record, excluded) for record in records)]),
-        "",
+        *_conditions(run, records),
+        "## Attempts",
+        _attempts(records, excluded, links),
+        *_explanations(run, records),
+        *_reasons(records),
+        *_hardest(counted, links),
+        "## Cost and effort",
+        _usage(run, records),
+        f"Evidence: {', '.join(links.to(file, file) for file in _FILES if (run.directory / file).exists())}",
+        links.targets(),
     ]
-    why = run.explanations()
-    for record in records:
-        if not record.result.passed and why.get(record.attempt_id):
-            lines.append(f"{_name(record)}: {shorten(' '.join(why[record.attempt_id].split()), _LONGEST)}")
-    if lines[-1]:
-        lines.append("")
-    reasons = Counter(str(record.result.failure_reason) for record in records if not record.result.passed)
-    if reasons:
-        lines.append("reasons: " + ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items())))
-    unscored = len(records) - len(scored)
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _rates(
+    counted: Sequence[AttemptRecord], scored: Sequence[AttemptRecord], excluded: Mapping[str, str]
+) -> Iterator[str]:
+    """The headline figure for other sets of attempts: with quarantined tasks, and without suspect attempts."""
+    if excluded:
+        them = f"{len(excluded)} quarantined task{'s' if len(excluded) > 1 else ''}"
+        yield f"excludes {them}; with all tasks: {_rate(scored)}{_share(scored)}"
+        yield "\n".join(f"- quarantined: {_text(name)}: {_line(reason)}" for name, reason in excluded.items())
+    clean = [record for record in counted if not _suspected(record)]
+    if len(clean) < len(counted):
+        plural = "s" if len(counted) - len(clean) > 1 else ""
+        yield f"excluding {len(counted) - len(clean)} suspect attempt{plural}: {_rate(clean)}{_share(clean)}"
+
+
+def _conditions(run: RunView, records: Sequence[AttemptRecord]) -> Iterator[str]:
+    """What to know before the figures are used: missing attempts, changes, replayed responses, no isolation."""
+    unscored = sum(not record.scored for record in records)
     if unscored:
-        lines.append(f"not scored (infrastructure errors, not failures): {unscored}")
+        yield f"not scored (infrastructure errors, not failures): {unscored}"
+    planned = len(run.manifest.tasks) * run.manifest.repeats
     if planned > len(records):
-        lines.append(f"not attempted: {planned - len(records)} of {planned}")
+        yield f"not attempted: {planned - len(records)} of {planned}"
     changes = [change for resumption in run.manifest.resumed for change in resumption.changes]
     if changes:
-        lines.append(f"mixed conditions: resumed with changes ({len(changes)}), e.g. {shorten(changes[0], _LONGEST)}")
-    lines += _model(run, records)
+        yield f"mixed conditions: resumed with changes ({len(changes)}), e.g. {_line(changes[0])}"
+    replayed = sum(record.replayed for record in records)
+    if replayed:
+        yield f"replayed: {replayed} of {len(records)}; the model responses are from an earlier run"
     if any(not record.sandbox.isolated for record in records):
-        lines.append(
-            f"the {records[0].sandbox.name!r} sandbox is not isolated: results are valid for trusted agents only"
+        sandbox = _text(repr(records[0].sandbox.name))
+        yield f"the {sandbox} sandbox is not isolated: results are valid for trusted agents only"
+
+
+def _attempts(records: Sequence[AttemptRecord], excluded: Mapping[str, str], links: Links) -> str:
+    rows: list[list[Cell]] = []
+    for record in records:
+        result = "passed" if record.result.passed else _text(str(record.result.failure_reason))
+        notes = [*(label.name for label in record.labels), *["quarantined"] * (record.task_id in excluded)]
+        used = (record.usage.steps, f"{record.duration_sec:.1f}")
+        rows.append([_linked(record, links), result, *used, _text(", ".join(notes))])
+    return markdown_table(("task", "result", "steps", "seconds", "notes"), rows)
+
+
+def _explanations(run: RunView, records: Sequence[AttemptRecord]) -> Iterator[str]:
+    why = run.explanations()
+    failed = [record for record in records if not record.result.passed and why.get(record.attempt_id)]
+    yield "\n".join(f"- {_text(_name(record))}: {_line(why[record.attempt_id])}" for record in failed)
+
+
+def _reasons(records: Sequence[AttemptRecord]) -> Iterator[str]:
+    """The histogram of failure reasons, with infrastructure errors."""
+    reasons = Counter(str(record.result.failure_reason) for record in records if not record.result.passed)
+    if reasons:
+        most = max(reasons.values())
+        ordered = sorted(reasons.items(), key=lambda reason: (-reason[1], reason[0]))
+        yield "## Failure reasons"
+        yield markdown_table(
+            ("reason", "attempts", ""), [(_text(name), count, bar(count / most)) for name, count in ordered]
         )
-    # Shown on terminals and by Markdown renderers, where a name must not become a tag.
-    return escape_control("\n".join(lines)).replace("<", r"\<").rstrip() + "\n"
 
 
-def _model(run: RunView, records: Sequence[AttemptRecord]) -> list[str]:
-    """Model calls and their cost, if any; replayed responses are not new samples."""
+def _hardest(counted: Sequence[AttemptRecord], links: Links) -> Iterator[str]:
+    """The tasks with the lowest pass rates, among those with a scored attempt that did not pass."""
+    tasks: dict[str, list[AttemptRecord]] = {}
+    for record in counted:
+        tasks.setdefault(record.task_id, []).append(record)
+    rates = {task: sum(record.result.passed for record in each) / len(each) for task, each in tasks.items()}
+    hardest = sorted((task for task in tasks if rates[task] < 1), key=lambda task: (rates[task], task))
+    if hardest:
+        rows = []
+        for task in hardest[:_HARDEST]:
+            failed = [record for record in tasks[task] if not record.result.passed]
+            reasons = Counter(str(record.result.failure_reason) for record in failed)
+            what = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in sorted(reasons.items()))
+            rows.append((_linked(failed[0], links), _rate(tasks[task]), _text(what)))
+        yield "## Hardest tasks"
+        yield markdown_table(("task", "passed", "reasons"), rows)
+        if len(hardest) > _HARDEST:
+            yield f"... and {len(hardest) - _HARDEST} more."
+
+
+def _usage(run: RunView, records: Sequence[AttemptRecord]) -> str:
+    """Steps and seconds of all attempts, and model calls with their cost, if any."""
     used = [record.usage for record in records]
     calls = sum(usage.llm_calls for usage in used)
-    replayed = sum(record.replayed for record in records)
-    lines = []
+    seconds = sum(record.duration_sec for record in records)
+    lines = [f"- {sum(usage.steps for usage in used)} steps, {seconds:.1f} s"]
     if calls:
         tokens = sum(usage.prompt_tokens + usage.completion_tokens for usage in used)
         names = ", ".join(sorted({record.model.name for record in records if record.model}))
         known, spent = sum(usage.cost_usd for usage in used), run.spent_usd()
-        lines.append(f"model {names}: {calls} calls, {tokens} tokens, {known:.4f} USD")
+        lines.append(f"- model {_text(names)}: {calls} calls, {tokens} tokens, {known:.4f} USD")
         if spent > known + 0.00005:
-            lines.append(f"spent at most: {spent:.4f} USD, including superseded attempts and calls with unknown cost")
-    if replayed:
-        lines.append(f"replayed: {replayed} of {len(records)}; the model responses are from an earlier run")
-    return lines
-
-
-def _rates(counted: Sequence[AttemptRecord], scored: Sequence[AttemptRecord], excluded: Mapping[str, str]) -> list[str]:
-    """The headline figure for other sets of attempts: with quarantined tasks, and without suspect attempts."""
-    lines = []
-    if excluded:
-        them = f"{len(excluded)} quarantined task{'s' if len(excluded) > 1 else ''}"
-        lines.append(f"excludes {them}; with all tasks: {_rate(scored)}{_share(scored)}")
-        lines += [f"quarantined: {name}: {shorten(reason, _LONGEST)}" for name, reason in excluded.items()]
-    clean = [record for record in counted if not _suspected(record)]
-    if len(clean) < len(counted):
-        plural = "s" if len(counted) - len(clean) > 1 else ""
-        lines.append(f"excluding {len(counted) - len(clean)} suspect attempt{plural}: {_rate(clean)}{_share(clean)}")
-    return lines
+            why = "including superseded attempts and calls with unknown cost"
+            lines.append(f"- spent at most: {spent:.4f} USD, {why}")
+    return "\n".join(lines)
 
 
 def _suspected(record: AttemptRecord) -> bool:
@@ -118,17 +173,19 @@ def _share(scored: Sequence[AttemptRecord]) -> str:
     return f" ({100 * passed / len(scored):.0f}%)" if scored else ""
 
 
-def _row(record: AttemptRecord, excluded: Mapping[str, str]) -> tuple[str, ...]:
-    result = "passed" if record.result.passed else str(record.result.failure_reason)
-    notes = ", ".join([*(label.name for label in record.labels), *["quarantined"] * (record.task_id in excluded)])
-    return _name(record), result, str(record.usage.steps), f"{record.duration_sec:.1f}", notes
+def _linked(record: AttemptRecord, links: Links) -> str:
+    """The attempt with a link to its directory, relative to the run directory."""
+    return links.to(escape_control(_name(record)), str(task_directory(record.task_id, record.repeat)))
 
 
 def _name(record: AttemptRecord) -> str:
     return record.task_id if record.repeat == 1 else f"{record.task_id}@{record.repeat}"
 
 
-def _columns(rows: Iterable[tuple[str, ...]]) -> list[str]:
-    table = list(rows)
-    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+def _text(text: str) -> str:
+    """Untrusted text: control characters are escaped, so that they can be read, and so is markup."""
+    return plain(escape_control(text))
+
+
+def _line(text: str) -> str:
+    return _text(shorten(" ".join(text.split()), _LONGEST))

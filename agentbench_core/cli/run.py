@@ -15,6 +15,7 @@ from agentbench_core.cli.completion import any_path
 from agentbench_core.cli.flags import replay_flags, settings_flags, task_flag, variant_flags
 from agentbench_core.cli.groups import add_checks, gathered_variants, make_group, replayed_group, resumed_group
 from agentbench_core.cli.like import like_group
+from agentbench_core.cli.page import print_page
 from agentbench_core.cli.progress.choice import progress, progress_flag
 from agentbench_core.cli.progress.lines import Display
 from agentbench_core.cli.run_names import RUN
@@ -242,5 +243,5 @@ def _print_summary(finished: RunResult) -> None:
     say()
     path = finished.directory / SUMMARY
     if path.exists():
-        say(path.read_text(encoding="utf-8"), nl=False)
+        print_page(path.read_text(encoding="utf-8"), finished.directory)
     say(f"evidence: {finished.directory}")

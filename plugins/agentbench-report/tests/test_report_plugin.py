@@ -33,6 +33,8 @@ def shown(parameter: click.Parameter) -> str:
     """Return the default of an option as the README writes it."""
     if parameter.required:
         return "required"
+    if isinstance(parameter, click.Option) and isinstance(parameter.show_default, str):
+        return parameter.show_default
     default = parameter.default
     return "" if default is False or not isinstance(default, str | int | float) else str(default)
 

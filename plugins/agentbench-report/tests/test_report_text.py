@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from agentbench_report.text import Links, counted, markdown_table, p_value, plain, points, safe_cell
+from agentbench_core.harness import Links, markdown_table, plain
+from agentbench_report.text import counted, p_value, points, safe_cell
 
 
 @pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", "\t=1", "\rx", " =1", "\0=1", "＝1"])  # noqa: RUF001 - the full-width sign is the point

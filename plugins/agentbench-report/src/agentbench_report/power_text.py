@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agentbench_core.harness import Cell, markdown_table, plain
 from agentbench_report.post_hoc_power import PostHocPower
 from agentbench_report.power import Pilot, Plan, Question, Size
 from agentbench_report.statistics.power import sign_flip_tasks
-from agentbench_report.text import Cell, markdown_table, plain
 
 _DECLARED_EFFECT = (
     "This is the power for the declared difference, not for the observed one, which would only restate the p-value "

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentbench_core.harness import Cell, Links, bar, markdown_table, plain
 from agentbench_report.summary import AlternativeRate, RunSummary, TaskSummary
-from agentbench_report.text import Cell, Links, counted, csv_text, markdown_table, percent, plain
+from agentbench_report.text import counted, csv_text, percent
 
 _MAX_LINKS = 5
 """The maximum number of attempts linked per task."""
 _MAX_QUARANTINED = 20
 """The maximum number of quarantined tasks listed with reasons."""
-_BAR_WIDTH = 20
-"""The length of the longest bar, in characters."""
 
 
 def as_csv(summary: RunSummary) -> str:
@@ -155,15 +154,11 @@ def _reasons(summary: RunSummary) -> str:
             plain(item.reason),
             "failure" if item.scored else "infrastructure error",
             item.attempts,
-            _bar(item.attempts / most),
+            bar(item.attempts / most),
         )
         for item in summary.reasons
     ]
     return markdown_table(("reason", "counts as", "attempts", ""), rows)
-
-
-def _bar(share: float) -> str:
-    return "\N{FULL BLOCK}" * max(1, round(share * _BAR_WIDTH))
 
 
 def _at_k(summary: RunSummary) -> str:

@@ -1,23 +1,19 @@
-"""Formatting for Markdown, CSV and JSON. Names come from task packs and are untrusted until escaped."""
+"""Formatting of CSV, JSON and numbers. Names come from task packs and are untrusted until escaped."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from agentbench_core import dump
-
-Cell = str | int | float | None
+from agentbench_core.harness import Cell
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """Characters that start a formula. The last four are full-width forms, which spreadsheets treat the same."""
-_NUMBER = re.compile(r"([-+]?[\d.]+( ?%)?)?")
 
 
 def json_text(value: Any) -> str:
@@ -45,46 +41,6 @@ def safe_cell(value: Cell) -> Cell:
     text = "".join(c for c in value if c in "\t\r\n" or unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
     dangerous = text.startswith(("\t", "\r", "\n")) or text.lstrip().startswith(_FORMULA_STARTS)
     return f"'{text}" if dangerous else text
-
-
-def plain(text: str) -> str:
-    """Untrusted text for a Markdown line: control characters replaced, markup escaped."""
-    printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return re.sub(r"([\\`*\[\]<>|&!~])", r"\\\1", printable)
-
-
-class Links:
-    """Reference links of a Markdown page. Their targets are listed at the end, which keeps tables readable."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def to(self, text: str, path: str) -> str:
-        """A link to a file by its relative path. Both arguments may be untrusted."""
-        target = quote(path.encode("utf-8", "surrogatepass"), safe="/@")
-        number = self._numbers.setdefault(target, len(self._numbers) + 1)
-        return f"[{plain(text)}][{number}]"
-
-    def targets(self) -> str:
-        """The link targets, for the end of the page."""
-        return "\n".join(f"[{number}]: {target}" for target, number in self._numbers.items())
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    """A Markdown table. ``None`` is an empty cell.
-
-    Columns of numbers are right-aligned. Text in the first column is never treated as a number, since a task may be
-    named ``15``.
-    """
-    from tabulate import tabulate
-
-    cells = [["" if cell is None else cell for cell in row] for row in rows]
-    align = []
-    for column in range(len(header)):
-        values = [row[column] for row in cells]
-        numbers = all(not isinstance(cell, str) or (column and _NUMBER.fullmatch(cell)) for cell in values)
-        align.append("right" if numbers else "left")
-    return tabulate(cells, headers=header, tablefmt="github", disable_numparse=True, colalign=align if cells else None)
 
 
 def percent(rate: float) -> str:

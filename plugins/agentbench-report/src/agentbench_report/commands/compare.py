@@ -13,6 +13,7 @@ from agentbench_report.commands.options import (
     confidence_option,
     format_option,
     print_overridden,
+    print_report,
     read_run,
     resamples_option,
 )
@@ -54,7 +55,7 @@ class _ManyRuns(click.Command):
 @date_flags
 @confidence_option
 @resamples_option
-@format_option("md", "csv", "json", description="Markdown, CSV (one table) or JSON.")
+@format_option("csv", "json", description="Tables for a terminal, Markdown, CSV (one table) or JSON.")
 @click.option(
     "--table",
     default="runs",
@@ -91,12 +92,12 @@ def compare(
             paths.insert(0, baseline)
     runs = [read_run(path, dates) for path in paths]
     report = compare_runs(runs, index, confidence=confidence, resamples=resamples, allowed=allowed(flags))
-    text = {
-        "md": lambda: as_markdown(report),
-        "csv": lambda: runs_csv(report) if table == "runs" else tasks_csv(report),
-        "json": lambda: json_text(report),
-    }
-    click.echo(text[style](), nl=False)
+    print_report(
+        style,
+        lambda: as_markdown(report),
+        csv=lambda: runs_csv(report) if table == "runs" else tasks_csv(report),
+        json=lambda: json_text(report),
+    )
     for run in report.runs if style == "csv" else ():
         if run.against is not None:
             print_overridden(f"{report.baseline} (A) and {run.label} (B)", run.against.overridden)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentbench_core.harness import RUN, DateRange, date_flags
-from agentbench_report.commands.options import allow_flags, allowed, format_option, read_run
+from agentbench_report.commands.options import allow_flags, allowed, format_option, print_report, read_run
 from agentbench_report.comparison.refusal_reasons import RefusalReason
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _PATH = click.Path(readable=False, path_type=Path)
 @click.option("--plan", "planning", is_flag=True, help="Check whether any candidate could pass, before running one.")
 @click.option("--junit", type=_PATH, help="Write JUnit XML to this file, one test case per check.")
 @click.option("--markdown", type=_PATH, help="Also write the Markdown report to this file.")
-@format_option("md", "json", description="Output format: Markdown or JSON.")
+@format_option("json", description="Tables for a terminal, Markdown or JSON.")
 @click.option("--inconclusive-ok", is_flag=True, help="Exit with code 0 if the gate is inconclusive.")
 @allow_flags(RefusalReason.TAMPERED)  # the gate file defines the policy for tampering
 @click.pass_context
@@ -75,7 +75,7 @@ def gate(
         raise
     accepted = inconclusive_ok or report.rules.inconclusive == "pass"
     page = gate_markdown(report, inconclusive_ok=accepted)
-    click.echo(page if style == "md" else json_text(report), nl=False)
+    print_report(style, lambda: page, json=lambda: json_text(report))
     problems = _write({junit: junit_xml(report, inconclusive_ok=accepted), markdown: page.encode()})
     if problems:
         raise InputError("; ".join(problems))
@@ -90,7 +90,7 @@ def _plan(baseline: str, config: Path, dates: DateRange, style: str) -> int:
     gates, run = read_gate_config(config), read_run(RUN.find(baseline), dates)
     suite = run.manifest.suite
     result = plan(run, gates.rules(suite), rules_from=gates.source(suite))
-    click.echo(plan_markdown(result) if style == "md" else json_text(result), nl=False)
+    print_report(style, lambda: plan_markdown(result), json=lambda: json_text(result))
     return int(result.possible != "yes")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -48,9 +49,30 @@ resamples_option = click.option(
 
 
 def format_option(*styles: str, description: str) -> Callable[[F], F]:
-    """Add ``--format``, with the first style as the default. The command receives it as ``style``."""
-    choice = click.Choice(styles)
-    return click.option("--format", "style", default=styles[0], show_default=True, type=choice, help=description)
+    """Add ``--format``: ``table``, ``md``, or one of ``styles``. The command receives it as ``style``."""
+    choice = click.Choice(["table", "md", *styles])
+    return click.option(
+        "--format",
+        "style",
+        default=_default_style,
+        show_default="table at a terminal, otherwise md",
+        type=choice,
+        help=description,
+    )
+
+
+def _default_style() -> str:
+    return "table" if sys.stdout.isatty() else "md"
+
+
+def print_report(style: str, markdown: Callable[[], str], **others: Callable[[], str]) -> None:
+    """Print a report in one of the formats of :func:`format_option`; ``others`` are the formats other than Markdown."""
+    if style == "table":
+        from agentbench_core.harness import show_page
+
+        show_page(markdown())
+    else:
+        click.echo((others | {"md": markdown})[style](), nl=False)
 
 
 def allow_flags(*exclude: RefusalReason) -> Callable[[F], F]:

@@ -14,6 +14,7 @@ from agentbench_report.commands.options import (
     confidence_option,
     format_option,
     print_overridden,
+    print_report,
     read_run,
     resamples_option,
 )
@@ -32,12 +33,12 @@ from agentbench_report.commands.options import (
 )
 @confidence_option
 @resamples_option
-@format_option("md", "csv", "json", description="Markdown, CSV (table of tasks only) or JSON.")
+@format_option("csv", "json", description="Tables for a terminal, Markdown, CSV (table of tasks only) or JSON.")
 @click.option(
     "--diffs",
     is_flag=True,
     default=False,
-    help="Markdown: include the final diffs of changed tasks (at most 20 tasks, 100 lines each).",
+    help="Tables and Markdown: include the final diffs of changed tasks (at most 20 tasks, 100 lines each).",
 )
 @allow_flags()
 def paired(
@@ -67,11 +68,11 @@ def paired(
     def diff(side: str, task_id: str, repeat: int) -> str:
         return (runs[side].view.file(task_id, repeat, FINAL_DIFF) or b"").decode(errors="replace")
 
-    text = {
-        "md": lambda: as_markdown(report, diff if diffs else None),
-        "csv": lambda: as_csv(report),
-        "json": lambda: json_text(report),
-    }
-    click.echo(text[style](), nl=False)
+    print_report(
+        style,
+        lambda: as_markdown(report, diff if diffs else None),
+        csv=lambda: as_csv(report),
+        json=lambda: json_text(report),
+    )
     if style == "csv":
         print_overridden("A and B", report.overridden)

@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from agentbench_core.harness import RUN, DateRange, date_flags
-from agentbench_report.commands.options import allow_flags, allowed, format_option, read_run
+from agentbench_report.commands.options import allow_flags, allowed, format_option, print_report, read_run
 
 _PLANNING = ("discordance", "power", "tasks", "repeats", "pilot")
 _MAX = 100_000
@@ -53,7 +53,7 @@ _MAX = 100_000
 @click.option("--run-a", type=RUN, help="First run of an existing comparison.")
 @click.option("--run-b", type=RUN, help="Second run of an existing comparison.")
 @date_flags
-@format_option("md", "json", description="Markdown or JSON.")
+@format_option("json", description="Tables for a terminal, Markdown or JSON.")
 @allow_flags()
 @click.pass_context
 def power(
@@ -98,7 +98,7 @@ def power(
         estimates = None if pilot is None else read_pilot(read_run(pilot, dates))
         question = Question(power=power, alpha=alpha)
         planned = plan(question, effect, discordance, repeats=repeats, tasks=tasks, pilot=estimates)
-        click.echo(plan_markdown(planned) if style == "md" else json_text(planned), nl=False)
+        print_report(style, lambda: plan_markdown(planned), json=lambda: json_text(planned))
         return
     if run_a is None or run_b is None:
         raise InputError("an existing comparison requires two runs", remedy="Pass both --run-a and --run-b.")
@@ -111,4 +111,4 @@ def power(
     a, b = read_run(run_a, dates), read_run(run_b, dates)
     require(("A and B", check(a, b, allowed(flags))))
     result = post_hoc_power(a, b, alpha, effect)
-    click.echo(post_hoc_markdown(result) if style == "md" else json_text(result), nl=False)
+    print_report(style, lambda: post_hoc_markdown(result), json=lambda: json_text(result))

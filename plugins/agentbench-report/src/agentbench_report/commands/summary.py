@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from agentbench_core.harness import RUN, DateRange, date_flags
-from agentbench_report.commands.options import format_option, read_run
+from agentbench_report.commands.options import format_option, print_report, read_run
 
 
 @click.command(short_help="Summarize a run.")
@@ -19,7 +19,7 @@ from agentbench_report.commands.options import format_option, read_run
     help="The run: path, name, id, or `latest`.",
 )
 @date_flags
-@format_option("md", "csv", "json", description="Markdown, CSV (table of tasks only) or JSON.")
+@format_option("csv", "json", description="Tables for a terminal, Markdown, CSV (table of tasks only) or JSON.")
 def summary(directory: Path, dates: DateRange, style: str) -> None:
     """Summarize a run: pass rate with confidence interval, infrastructure errors, failure reasons and all tasks."""
     from agentbench_report.summary import summarise
@@ -27,9 +27,9 @@ def summary(directory: Path, dates: DateRange, style: str) -> None:
     from agentbench_report.text import json_text
 
     run_summary = summarise(read_run(directory, dates))
-    text = {
-        "md": lambda: as_markdown(run_summary, str(directory)),
-        "csv": lambda: as_csv(run_summary),
-        "json": lambda: json_text(run_summary),
-    }
-    click.echo(text[style](), nl=False)
+    print_report(
+        style,
+        lambda: as_markdown(run_summary, str(directory)),
+        csv=lambda: as_csv(run_summary),
+        json=lambda: json_text(run_summary),
+    )

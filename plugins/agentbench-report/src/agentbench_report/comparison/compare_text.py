@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentbench_core.harness import Cell, Links, markdown_table, plain
 from agentbench_report.comparison.compare_report import (
     BaselineComparison,
     ComparedRun,
@@ -23,7 +24,7 @@ from agentbench_report.comparison.verdicts import (
     same_variant_note,
     sensitivity,
 )
-from agentbench_report.text import Cell, Links, csv_text, markdown_table, p_value, percent, plain, points, safe_cell
+from agentbench_report.text import csv_text, p_value, percent, points, safe_cell
 
 MAX_TASKS = 200
 """The maximum number of tasks in the Markdown table. CSV and JSON contain all tasks."""

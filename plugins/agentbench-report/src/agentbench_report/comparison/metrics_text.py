@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from agentbench_core.harness import Cell, markdown_table, plain
 from agentbench_report.comparison.metrics import Metric, MetricComparison
-from agentbench_report.text import Cell, markdown_table, plain
 
 _NAMES: Mapping[Metric, str] = {"cost_usd": "USD", "tokens": "tokens", "steps": "steps", "duration_sec": "seconds"}
 _DECIMALS: Mapping[Metric, int] = {"cost_usd": 4, "tokens": 1, "steps": 2, "duration_sec": 2}
@@ -27,17 +27,7 @@ def metrics_markdown(groups: Sequence[tuple[str, Sequence[MetricComparison]]], a
     )
     level = "CI" if confidence is None else f"{100 * confidence:.4g}% CI"
     labelled = any(label for label, _ in groups)
-    header = (
-        *(["variant"] if labelled else []),
-        "per attempt",
-        "tasks",
-        a,
-        b,
-        "difference",
-        level,
-        "ratio",
-        "ratio CI",
-    )
+    header = ["per attempt", "tasks", a, b, "difference", level, "ratio", f"ratio {level}", f"{b} uses"]
     rows = [
         [*([plain(label)] if labelled else []), *_row(each), each.change]
         for label, metrics in groups
@@ -49,8 +39,9 @@ def metrics_markdown(groups: Sequence[tuple[str, Sequence[MetricComparison]]], a
     method = (
         "Means over tasks with a score in both runs, of the mean over the scored attempts at each task. Paired t "
         "intervals of the differences and Fieller intervals of the ratios of the means, over tasks, not adjusted for "
-        f"the number of comparisons. {b} uses more or less than {a} if the interval excludes 0."
+        "the number of comparisons. The last column is `unclear` if the interval includes 0."
     )
+    table = markdown_table([*(["variant"] if labelled else []), *header], rows)
     table = markdown_table([*(["variant"] if labelled else []), *header], rows)
     return "\n\n".join(filter(None, [table, method, "\n".join(notes)]))
 

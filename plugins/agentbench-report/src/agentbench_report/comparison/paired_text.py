@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from agentbench_core.harness import Cell, Links, markdown_table, plain
 from agentbench_report.comparison.estimates import Estimate
 from agentbench_report.comparison.fenced import fenced
 from agentbench_report.comparison.metrics_text import metrics_markdown
 from agentbench_report.comparison.paired_report import Diff, PairedReport, PairSide, Side, TaskRow
 from agentbench_report.comparison.refusals import Refusal, name_list
 from agentbench_report.comparison.verdicts import count_tasks, interval_text, p_text, same_variant_note
-from agentbench_report.text import Cell, Links, counted, csv_text, markdown_table, p_value, percent, plain, points
+from agentbench_report.text import counted, csv_text, p_value, percent, points
 
 MAX_TASKS = 50
 """The maximum number of tasks per Markdown table. CSV and JSON contain all tasks."""

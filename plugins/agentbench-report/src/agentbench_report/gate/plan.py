@@ -7,12 +7,12 @@ from typing import Literal
 
 import attrs
 
+from agentbench_core.harness import markdown_table, plain
 from agentbench_report.counts import Effort, RunCounts, TaskCounts
 from agentbench_report.gate.config import TOP_LEVEL, GateRules
 from agentbench_report.gate.decision import decide
 from agentbench_report.gate.report import Check, GateReport, Side, Status
 from agentbench_report.gate.text import VERDICTS
-from agentbench_report.text import markdown_table, plain
 
 Possible = Literal["yes", "better_only", "never"]
 """``yes``: a candidate as good as the baseline passes. ``better_only``: it does not pass, but a candidate that passes

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from agentbench_core.harness import Cell, markdown_table, plain
 from agentbench_report.comparison.metrics_text import metrics_markdown
 from agentbench_report.gate.report import Comparison, GateReport, Moved, Side
-from agentbench_report.text import Cell, counted, markdown_table, percent, plain, points
+from agentbench_report.text import counted, percent, points
 
 VERDICTS = {"pass": "PASS", "fail": "FAIL", "inconclusive": "INCONCLUSIVE"}
 
