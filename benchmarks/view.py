@@ -25,7 +25,7 @@ from agentbench_core.values.events import Event, LLMRequest, LLMResponse, ToolCa
 from agentbench_core.values.record import AttemptRecord
 from agentbench_testing import write_run
 
-ATTEMPTS, STEPS, LISTED, ROUNDS = 1_000, 150, 200, 5
+ATTEMPTS, STEPS, LISTED, ROUNDS = 1_000, 200, 200, 5
 AGENTBENCH = str(Path(sys.executable).parent / "agentbench")
 PAINTED = """() => new Promise((done) =>
   new PerformanceObserver((list) => {
