@@ -95,8 +95,8 @@ def test_two_runs_side_by_side(make_evidence: Callable[..., Any], serve: Serve, 
 def running(make_task: MakeTask, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """``agentbench run`` on three tasks; the tests of each wait for a file ``go-TASK``."""
     for task in ("one", "two", "three"):
-        command = f"until test -e {tmp_path}/go-{task}; do sleep 0.1; done; grep -q fixed app.txt"
-        make_task(task, validation={"passing_command": command}, environment={"timeout_sec": 300})
+        waits = f"until test -e {tmp_path}/go-{task}; do sleep 0.1; done; grep -q fixed app.txt"
+        make_task(task, validation={"passing_command": waits}, environment={"timeout_sec": 300})
     command = [AGENTBENCH, "run", "--suite", "mini", "--agent", "scripted", "--sandbox", "local"]
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     command += ["--set", "scorer=plain", "--workers", "2"]
