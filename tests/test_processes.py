@@ -145,10 +145,15 @@ GIT_COMMANDS = {
 
 
 def test_nothing_is_unpacked() -> None:
-    """H22: tasks are directories, so no third-party archive is ever unpacked, except packages of agents' programs."""
+    """H22: tasks are directories; only packages of agents' programs and packed runs are unpacked, by our own rules."""
     unpackers = ("tarfile", "zipfile", "shutil.unpack_archive", "zipimport", "patoolib", "py7zr", "rarfile")
     found = {(file, name) for file, name in imports() if name.startswith(unpackers)}
-    assert found == {(f"{PROGRAMS}/unpack.py", "tarfile")}  # N02
+    packed_runs = "plugins/agentbench-runs/src/agentbench_runs"
+    assert found == {
+        (f"{PROGRAMS}/unpack.py", "tarfile"),  # N02
+        (f"{packed_runs}/packing.py", "tarfile"),
+        (f"{packed_runs}/unpacking.py", "tarfile"),  # R01 to R08
+    }
     assert not list(calls_of(r".*\.(extractall|extract|unpack_archive)"))
 
 
