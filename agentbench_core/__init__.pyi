@@ -138,6 +138,13 @@ from .values.limits import (
     Budget as Budget,
     Deadline as Deadline,
 )
+from .values.markdown import (
+    MarkdownCell as MarkdownCell,
+    MarkdownLinks as MarkdownLinks,
+    escape_markdown as escape_markdown,
+    markdown_table as markdown_table,
+    text_bar as text_bar,
+)
 from .values.messages import (
     Completion as Completion,
     ConversationEntry as ConversationEntry,

@@ -129,13 +129,6 @@ from .values.failures import (
     Happened as Happened,
     verdict as verdict,
 )
-from .values.markdown import (
-    Cell as Cell,
-    Links as Links,
-    bar as bar,
-    markdown_table as markdown_table,
-    plain as plain,
-)
 from .values.record import worst as worst
 from .values.task import (
     DEFAULT_PROTECTED as DEFAULT_PROTECTED,

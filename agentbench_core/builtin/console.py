@@ -8,10 +8,19 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import AttemptRecord, FailureReason, RunView, escape_control, shorten
+from agentbench_core import (
+    AttemptRecord,
+    FailureReason,
+    MarkdownCell,
+    MarkdownLinks,
+    RunView,
+    escape_control,
+    escape_markdown,
+    markdown_table,
+    shorten,
+    text_bar,
+)
 from agentbench_core.builtin.options import NoOptions
-from agentbench_core.evidence.layout import task_directory
-from agentbench_core.values.markdown import Cell, Links, bar, markdown_table, plain
 
 _LONGEST = 300  # maximum characters of an explanation
 _HARDEST = 10  # maximum number of hardest tasks
@@ -41,7 +50,7 @@ def summary(run: RunView) -> str:
     manifest = run.manifest
     excluded = {task.id: task.quarantined for task in manifest.tasks if task.quarantined}
     counted = [record for record in scored if record.task_id not in excluded]
-    links = Links()
+    links = MarkdownLinks()
     name = f"{_text(manifest.suite)}, variant {_text(manifest.variant)}"
     parts = [
         f"# {name}: {_rate(counted)} scored attempts passed{_share(counted)}",
@@ -93,8 +102,8 @@ def _conditions(run: RunView, records: Sequence[AttemptRecord]) -> Iterator[str]
         yield f"the {sandbox} sandbox is not isolated: results are valid for trusted agents only"
 
 
-def _attempts(records: Sequence[AttemptRecord], excluded: Mapping[str, str], links: Links) -> str:
-    rows: list[list[Cell]] = []
+def _attempts(records: Sequence[AttemptRecord], excluded: Mapping[str, str], links: MarkdownLinks) -> str:
+    rows: list[list[MarkdownCell]] = []
     for record in records:
         result = "passed" if record.result.passed else _text(str(record.result.failure_reason))
         notes = [*(label.name for label in record.labels), *["quarantined"] * (record.task_id in excluded)]
@@ -117,11 +126,11 @@ def _reasons(records: Sequence[AttemptRecord]) -> Iterator[str]:
         ordered = sorted(reasons.items(), key=lambda reason: (-reason[1], reason[0]))
         yield "## Failure reasons"
         yield markdown_table(
-            ("reason", "attempts", ""), [(_text(name), count, bar(count / most)) for name, count in ordered]
+            ("reason", "attempts", ""), [(_text(name), count, text_bar(count / most)) for name, count in ordered]
         )
 
 
-def _hardest(counted: Sequence[AttemptRecord], links: Links) -> Iterator[str]:
+def _hardest(counted: Sequence[AttemptRecord], links: MarkdownLinks) -> Iterator[str]:
     """The tasks with the lowest pass rates, among those with a scored attempt that did not pass."""
     tasks: dict[str, list[AttemptRecord]] = {}
     for record in counted:
@@ -173,9 +182,10 @@ def _share(scored: Sequence[AttemptRecord]) -> str:
     return f" ({100 * passed / len(scored):.0f}%)" if scored else ""
 
 
-def _linked(record: AttemptRecord, links: Links) -> str:
+def _linked(record: AttemptRecord, links: MarkdownLinks) -> str:
     """The attempt with a link to its directory, relative to the run directory."""
-    return links.to(escape_control(_name(record)), str(task_directory(record.task_id, record.repeat)))
+    name, directory = escape_control(_name(record)), record.artifact_paths.get("task_dir")
+    return links.to(name, directory) if directory else escape_markdown(name)
 
 
 def _name(record: AttemptRecord) -> str:
@@ -184,7 +194,7 @@ def _name(record: AttemptRecord) -> str:
 
 def _text(text: str) -> str:
     """Untrusted text: control characters are escaped, so that they can be read, and so is markup."""
-    return plain(escape_control(text))
+    return escape_markdown(escape_control(text))
 
 
 def _line(text: str) -> str:

@@ -6,26 +6,26 @@ import re
 from collections.abc import Sequence
 from urllib.parse import quote
 
-Cell = str | int | float | None
-"""A cell of a table. Text is Markdown: pass untrusted text through :func:`plain`."""
+MarkdownCell = str | int | float | None
+"""A cell of a table. Text is Markdown: pass untrusted text through :func:`escape_markdown`."""
 
 _NUMBER = re.compile(r"([-+]?[\d.]+( ?%)?)?")
 _MARKUP = re.compile(r"([\\`*\[\]<>|&!~])")
 _BAR = 20  # length of the longest bar
 
 
-def plain(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Untrusted text for a Markdown line: control characters replaced, markup escaped."""
     printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return _MARKUP.sub(r"\\\1", printable)
 
 
-def bar(share: float) -> str:
+def text_bar(share: float) -> str:
     """A bar for a share of the largest count, between 0 and 1, drawn as text."""
     return "\N{FULL BLOCK}" * max(1, round(share * _BAR))
 
 
-class Links:
+class MarkdownLinks:
     """Reference links of a Markdown page. Their targets are listed at the end, which keeps tables readable."""
 
     def __init__(self) -> None:
@@ -35,14 +35,14 @@ class Links:
         """A link to a file by its relative path. Both arguments may be untrusted."""
         target = quote(path.encode("utf-8", "surrogatepass"), safe="/@")
         number = self._numbers.setdefault(target, len(self._numbers) + 1)
-        return f"[{plain(text)}][{number}]"
+        return f"[{escape_markdown(text)}][{number}]"
 
     def targets(self) -> str:
         """The link targets, for the end of the page."""
         return "\n".join(f"[{number}]: {target}" for target, number in self._numbers.items())
 
 
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[MarkdownCell]]) -> str:
     """A Markdown table. ``None`` is an empty cell.
 
     Columns of numbers are right-aligned. Text in the first column is never treated as a number, since a task may be

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from agentbench_core.cli.page import render
-from agentbench_core.values.markdown import Links, bar, markdown_table, plain
+from agentbench_core.values.markdown import MarkdownLinks, escape_markdown, markdown_table, text_bar
 
 HOSTILE = "[red]a[/red] **b** `c` |d| <e> \\f [g](h) \x1b[31m\u202e\nend"
 SHOWN = HOSTILE.translate(dict.fromkeys(map(ord, "\x1b\u202e\n"), "\N{REPLACEMENT CHARACTER}"))
@@ -34,7 +34,7 @@ def wide_page() -> str:
     header = ("task", "steps", "seconds", "tokens", "USD", "difference", "95% CI", "ratio", "ratio 95% CI", "reasons")
     rows = [
         (
-            plain(name),
+            escape_markdown(name),
             12,
             "93.5",
             123456,
@@ -47,7 +47,7 @@ def wide_page() -> str:
         )
         for name in ("short", "a-rather-long-task-name-with-a-topic-and-a-subject", HOSTILE)
     ]
-    count = "| reason | attempts | |\n|---|---:|---|\n" + f"| TESTS_FAILED | 17 | {bar(1)} |"
+    count = "| reason | attempts | |\n|---|---:|---|\n" + f"| TESTS_FAILED | 17 | {text_bar(1)} |"
     return "\n\n".join(
         [
             "# 40.5% passed",
@@ -78,8 +78,9 @@ def test_a_table_that_does_not_fit_has_rows_and_columns_exchanged_or_is_a_list()
 
 
 def test_hostile_text_is_shown_as_it_is() -> None:
-    links = Links()
-    page = f"# {plain(HOSTILE)}\n\n{markdown_table(('task',), [(links.to(HOSTILE, HOSTILE),)])}\n\n{links.targets()}\n"
+    links = MarkdownLinks()
+    table = markdown_table(("task",), [(links.to(HOSTILE, HOSTILE),)])
+    page = f"# {escape_markdown(HOSTILE)}\n\n{table}\n\n{links.targets()}\n"
     shown = laid_out(page, 200, force_terminal=False)
     assert [line.rstrip() for line in shown.splitlines() if "end" in line] == [SHOWN, SHOWN]
     assert not {"\x1b", "\u202e"} & set(shown)
@@ -87,7 +88,7 @@ def test_hostile_text_is_shown_as_it_is() -> None:
 
 @given(st.text(st.characters(exclude_categories=()), max_size=40))
 def test_no_text_changes_the_number_of_columns(text: str) -> None:
-    page = laid_out(markdown_table(("task", "n"), [(plain(text), 1), ("end", 2)]), 100)
+    page = laid_out(markdown_table(("task", "n"), [(escape_markdown(text), 1), ("end", 2)]), 100)
     assert [line.split()[-1] for line in page.splitlines() if re.search(r" [12]$", line.rstrip())] == ["1", "2"]
     assert "\x1b" not in page
 
@@ -125,6 +126,6 @@ def columns(line: str) -> Sequence[str]:
 
 
 def test_markdown_tables_are_aligned() -> None:
-    table = markdown_table(("task", "n"), [("15", 3), (plain("a|b"), None)])
+    table = markdown_table(("task", "n"), [("15", 3), (escape_markdown("a|b"), None)])
     assert table.splitlines() == ["| task   |   n |", "|--------|----:|", "| 15     |   3 |", "| a\\|b   |     |"]
     assert {len(columns(line)) for line in table.splitlines()} == {2}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from agentbench_core.harness import Links, markdown_table, plain
+from agentbench_core import MarkdownLinks, escape_markdown, markdown_table
 from agentbench_report.text import counted, p_value, points, safe_cell
 
 
@@ -31,14 +31,14 @@ def test_no_text_cell_is_ever_a_formula(text: str) -> None:
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_markdown_text_is_one_line_of_text(text: str) -> None:
-    shown = plain(text)
+    shown = escape_markdown(text)
     assert shown.isprintable()
     assert len(shown.splitlines()) <= 1
 
 
 @given(st.text(st.characters(exclude_categories=())), st.text(st.characters(exclude_categories=())))
 def test_text_cannot_end_a_link(text: str, path: str) -> None:
-    links = Links()
+    links = MarkdownLinks()
     shown = links.to(text, path)
     assert shown.endswith("][1]")
     assert links.to("again", path) == "[again][1]"

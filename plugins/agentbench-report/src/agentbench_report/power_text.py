@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentbench_core.harness import Cell, markdown_table, plain
+from agentbench_core import MarkdownCell, escape_markdown, markdown_table
 from agentbench_report.post_hoc_power import PostHocPower
 from agentbench_report.power import Pilot, Plan, Question, Size
 from agentbench_report.statistics.power import sign_flip_tasks
@@ -76,7 +76,7 @@ def _sizes(plan: Plan) -> str:
     return markdown_table((*header, "estimated USD", "estimated hours"), rows)
 
 
-def _size(name: str, size: Size, cost_known: bool) -> tuple[Cell, ...]:
+def _size(name: str, size: Size, cost_known: bool) -> tuple[MarkdownCell, ...]:
     least = "none" if size.detectable is None else _pp(size.detectable)
     power = None if size.power is None else _share(size.power)
     cost = (None if cost_known else "unknown") if size.cost_usd is None else f"{size.cost_usd:.2f}"
@@ -90,8 +90,8 @@ def _estimates(pilot: Pilot) -> str:
     unknown = f" The cost per attempt is unknown: {pilot.cost_unknown}." if pilot.cost_unknown else ""
     return (
         f"Cost and time are estimates: {cost} and {pilot.duration_sec_per_attempt:.1f} s per attempt of either "
-        f"variant, the means of the {pilot.attempts} recorded attempts of {plain(pilot.variant)} in run "
-        f"{plain(pilot.run_id)}. Hours are for running all attempts one after another.{unknown}"
+        f"variant, the means of the {pilot.attempts} recorded attempts of {escape_markdown(pilot.variant)} in run "
+        f"{escape_markdown(pilot.run_id)}. Hours are for running all attempts one after another.{unknown}"
     )
 
 
@@ -99,7 +99,7 @@ def post_hoc_markdown(result: PostHocPower) -> str:
     """The difference that a comparison of two runs could have detected."""
     parts = [
         "# What this comparison could have detected",
-        f"Run {plain(result.run_a)} (A) and run {plain(result.run_b)} (B).",
+        f"Run {escape_markdown(result.run_a)} (A) and run {escape_markdown(result.run_b)} (B).",
         _detectable(result),
         *_effect(result),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentbench_core.harness import Cell, Links, bar, markdown_table, plain
+from agentbench_core import MarkdownCell, MarkdownLinks, escape_markdown, markdown_table, text_bar
 from agentbench_report.summary import AlternativeRate, RunSummary, TaskSummary
 from agentbench_report.text import counted, csv_text, percent
 
@@ -18,10 +18,10 @@ def as_csv(summary: RunSummary) -> str:
     """One row per task."""
     header = ("task", "passed", "scored", "unscored", "not_recorded", "pass_rate", "reasons", "labels")
     used = ("steps", "duration_sec", "tokens", "cost_usd")
-    rows: list[list[Cell]] = []
+    rows: list[list[MarkdownCell]] = []
     for task in summary.tasks:
         rate = None if task.pass_rate is None else round(task.pass_rate, 6)
-        row: list[Cell] = [task.task_id, task.passed, task.scored, task.unscored, task.not_recorded, rate]
+        row: list[MarkdownCell] = [task.task_id, task.passed, task.scored, task.unscored, task.not_recorded, rate]
         row += [counted(task.reasons.items()), counted(task.labels.items())]
         row += [task.steps, round(task.duration_sec, 3), task.tokens, round(task.cost_usd, 6)]
         rows.append([*row, "yes" if task.quarantined else "no", task.suspected])
@@ -30,11 +30,11 @@ def as_csv(summary: RunSummary) -> str:
 
 def as_markdown(summary: RunSummary, base: str = "") -> str:
     """The summary as Markdown. ``base`` is the path to the run directory in links; empty for relative links."""
-    links = Links()
+    links = MarkdownLinks()
     parts = [
-        f"# {plain(summary.variant)} on {plain(summary.suite)}",
+        f"# {escape_markdown(summary.variant)} on {escape_markdown(summary.suite)}",
         _identity(summary),
-        f"Only tasks {plain(summary.selection)}." if summary.selection else "",
+        f"Only tasks {escape_markdown(summary.selection)}." if summary.selection else "",
         _headline(summary),
         *_alternatives(summary),
         *_warnings(summary),
@@ -46,7 +46,7 @@ def as_markdown(summary: RunSummary, base: str = "") -> str:
     if summary.reasons:
         parts += ["## Failure reasons", _reasons(summary)]
     if summary.labels:
-        rows = [(plain(name), attempts) for name, attempts in summary.labels.items()]
+        rows = [(escape_markdown(name), attempts) for name, attempts in summary.labels.items()]
         parts += ["## Labels", markdown_table(("label", "attempts"), rows)]
     parts += ["## Cost and effort", _usage(summary)]
     parts += _hardest(summary.hardest)
@@ -55,8 +55,9 @@ def as_markdown(summary: RunSummary, base: str = "") -> str:
 
 
 def _identity(summary: RunSummary) -> str:
-    model = f", model {plain(summary.model)}" if summary.model else ""
-    return f"Run {plain(summary.run_id)}, agent {plain(summary.agent)}{model}, AgentBench {plain(summary.harness)}."
+    model = f", model {escape_markdown(summary.model)}" if summary.model else ""
+    run_id, agent, harness = map(escape_markdown, (summary.run_id, summary.agent, summary.harness))
+    return f"Run {run_id}, agent {agent}{model}, AgentBench {harness}."
 
 
 def _headline(summary: RunSummary) -> str:
@@ -96,7 +97,10 @@ def _alternatives(summary: RunSummary) -> list[str]:
             f"{len(quarantined)} of {len(summary.tasks)} tasks {'are' if several else 'is'} quarantined and not "
             f"counted. Including {'them' if several else 'it'}: {_rate(summary.with_quarantined, tasks)}."
         )
-        lines = [f"- {plain(task)}: {plain(reason)}" for task, reason in list(quarantined.items())[:_MAX_QUARANTINED]]
+        lines = [
+            f"- {escape_markdown(task)}: {escape_markdown(reason)}"
+            for task, reason in list(quarantined.items())[:_MAX_QUARANTINED]
+        ]
         more = len(quarantined) - _MAX_QUARANTINED
         parts.append("\n".join([*lines, *([f"- and {more} more"] if more > 0 else [])]))
     without = summary.without_suspected
@@ -122,7 +126,7 @@ def _warnings(summary: RunSummary) -> list[str]:
         warnings.append(f"Records that are not in the event log and cannot be verified: {summary.unsealed}.")
     if summary.changes:
         changes = "1 change" if len(summary.changes) == 1 else f"{len(summary.changes)} changes"
-        warnings.append(f"The run was resumed after {changes}, for example: {plain(summary.changes[0])}.")
+        warnings.append(f"The run was resumed after {changes}, for example: {escape_markdown(summary.changes[0])}.")
     if summary.replayed:
         warnings.append(
             f"Replayed attempts, which are not independent samples: {summary.replayed} of {summary.recorded}."
@@ -138,7 +142,7 @@ def _warnings(summary: RunSummary) -> list[str]:
 
 def _names(tasks: Sequence[str]) -> str:
     more = f" and {len(tasks) - 10} more" if len(tasks) > 10 else ""
-    return ", ".join(map(plain, tasks[:10])) + more
+    return ", ".join(map(escape_markdown, tasks[:10])) + more
 
 
 def _attempts(summary: RunSummary) -> str:
@@ -151,10 +155,10 @@ def _reasons(summary: RunSummary) -> str:
     most = max(item.attempts for item in summary.reasons)
     rows = [
         (
-            plain(item.reason),
+            escape_markdown(item.reason),
             "failure" if item.scored else "infrastructure error",
             item.attempts,
-            bar(item.attempts / most),
+            text_bar(item.attempts / most),
         )
         for item in summary.reasons
     ]
@@ -178,27 +182,32 @@ def _hardest(tasks: Sequence[TaskSummary]) -> list[str]:
     if not tasks:
         return []
     rows = [
-        (plain(task.task_id), f"{task.passed} of {task.scored}", plain(counted(task.reasons.items()))) for task in tasks
+        (
+            escape_markdown(task.task_id),
+            f"{task.passed} of {task.scored}",
+            escape_markdown(counted(task.reasons.items())),
+        )
+        for task in tasks
     ]
     return ["## Hardest tasks", markdown_table(("task", "passed", "reasons"), rows)]
 
 
-def _tasks(summary: RunSummary, base: str, links: Links) -> str:
+def _tasks(summary: RunSummary, base: str, links: MarkdownLinks) -> str:
     header = ("task", "passed", "scored", "no score", "reasons", "labels", "steps", "seconds", "tokens", "USD")
     rows = []
     for task in summary.tasks:
         missing = task.unscored + task.not_recorded
-        reasons, labels = (plain(counted(counts.items())) for counts in (task.reasons, task.labels))
+        reasons, labels = (escape_markdown(counted(counts.items())) for counts in (task.reasons, task.labels))
         labels = ", ".join(filter(None, (labels, "quarantined" if task.quarantined else "")))
         used = (task.steps, f"{task.duration_sec:.1f}", task.tokens, f"{task.cost_usd:.4f}")
         rows.append((_linked(task, base, links), task.passed, task.scored, missing, reasons, labels, *used))
     return markdown_table(header, rows)
 
 
-def _linked(task: TaskSummary, base: str, links: Links) -> str:
+def _linked(task: TaskSummary, base: str, links: MarkdownLinks) -> str:
     """The name of a task with links to the evidence of its attempts."""
     if not task.directories:
-        return plain(task.task_id)
+        return escape_markdown(task.task_id)
     paths = [f"{base}/{directory}" if base else directory for directory in task.directories]
     first = links.to(task.task_id, paths[0])
     others = [links.to(f"@{path.rpartition('@')[2]}", path) for path in paths[1:_MAX_LINKS]]

@@ -9,8 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from agentbench_core import dump
-from agentbench_core.harness import Cell
+from agentbench_core import MarkdownCell, dump
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """Characters that start a formula. The last four are full-width forms, which spreadsheets treat the same."""
@@ -21,7 +20,7 @@ def json_text(value: Any) -> str:
     return json.dumps(dump(value), indent=2) + "\n"
 
 
-def csv_text(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[MarkdownCell]]) -> str:
     """A table as CSV. Text that a spreadsheet would evaluate as a formula is prefixed with an apostrophe."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -30,7 +29,7 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     return out.getvalue()
 
 
-def safe_cell(value: Cell) -> Cell:
+def safe_cell(value: MarkdownCell) -> MarkdownCell:
     """Prefix text that a spreadsheet would evaluate as a formula with an apostrophe.
 
     Numbers are unchanged, including negative ones. Since CSV is also printed on terminals, control characters are

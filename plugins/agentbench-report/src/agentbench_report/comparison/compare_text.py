@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentbench_core.harness import Cell, Links, markdown_table, plain
+from agentbench_core import MarkdownCell, MarkdownLinks, escape_markdown, markdown_table
 from agentbench_report.comparison.compare_report import (
     BaselineComparison,
     ComparedRun,
@@ -50,10 +50,10 @@ def runs_csv(report: CompareReport) -> str:
     return csv_text(columns, (_run_cells(run, report) for run in report.runs))
 
 
-def _run_cells(run: ComparedRun, report: CompareReport) -> list[Cell]:
+def _run_cells(run: ComparedRun, report: CompareReport) -> list[MarkdownCell]:
     side, against = run.side, run.against
     baseline = "yes" if against is None else "no"
-    cells: list[Cell] = [run.label, side.run_id, baseline, len(report.tasks), _rated(report)]
+    cells: list[MarkdownCell] = [run.label, side.run_id, baseline, len(report.tasks), _rated(report)]
     cells += [side.planned, side.scored, side.passed, side.unscored, side.not_recorded, _rounded(side.pass_rate)]
     cells += [_rounded(side.interval.low), _rounded(side.interval.high)] if side.interval else [None, None]
     if against is None:
@@ -86,7 +86,7 @@ def _rounded(number: float | None) -> float | None:
 def tasks_csv(report: CompareReport) -> str:
     """One row per task, with the passed, scored and missing attempts of each run."""
     columns = [safe_cell(f"{what} {run.label}") for run in report.runs for what in ("passed", "scored", "missing")]
-    rows: list[list[Cell]] = [
+    rows: list[list[MarkdownCell]] = [
         [task.task_id, task.digest, *(n for cell in task.cells for n in (cell.passed, cell.scored, cell.missing))]
         for task in report.tasks
     ]
@@ -96,9 +96,9 @@ def tasks_csv(report: CompareReport) -> str:
 def as_markdown(report: CompareReport) -> str:
     """The report as Markdown."""
     others = [run for run in report.runs if run.against is not None]
-    links = Links()
+    links = MarkdownLinks()
     parts = [
-        f"# {len(report.runs)} runs on {plain(report.suite)}, against {plain(report.baseline)}",
+        f"# {len(report.runs)} runs on {escape_markdown(report.suite)}, against {escape_markdown(report.baseline)}",
         "\n".join(_headline(run, run.against, report) for run in others if run.against is not None),
         *_warnings(report),
         "## Runs",
@@ -118,8 +118,8 @@ def as_markdown(report: CompareReport) -> str:
 
 
 def _headline(run: ComparedRun, against: BaselineComparison, report: CompareReport) -> str:
-    main, label = against.estimate, plain(run.label)
-    details = "".join(f" {plain(text)}" for text in (against.about_missing, against.about_aside) if text)
+    main, label = against.estimate, escape_markdown(run.label)
+    details = "".join(f" {escape_markdown(text)}" for text in (against.about_missing, against.about_aside) if text)
     if main.difference is None:
         return f"- {label}: no comparison is possible, because no task has a score in both runs.{details}"
     evidence = f"({interval_text(main.interval)}, Holm-adjusted {p_text(against.p_holm)})"
@@ -128,7 +128,8 @@ def _headline(run: ComparedRun, against: BaselineComparison, report: CompareRepo
         return f"- {label}: inconclusive, {points(main.difference)} {evidence}. {effect}{details}"
     size = f"{abs(100 * main.difference):.1f} pp"
     caveat = f" {INTERVAL_INCLUDES_ZERO}" if includes_zero(main.interval) else ""
-    return f"- {label} is **{against.verdict}** than {plain(report.baseline)} by {size} {evidence}.{caveat}{details}"
+    baseline = escape_markdown(report.baseline)
+    return f"- {label} is **{against.verdict}** than {baseline} by {size} {evidence}.{caveat}{details}"
 
 
 def _warnings(report: CompareReport) -> list[str]:
@@ -138,20 +139,20 @@ def _warnings(report: CompareReport) -> list[str]:
         if against is None:
             continue
         lines = list(map(overridden, against.overridden))
-        lines += [f"- {plain(warning)}" for warning in against.warnings]
+        lines += [f"- {escape_markdown(warning)}" for warning in against.warnings]
         if against.same_variant:
             lines.append(
                 f"- {same_variant_note(against.verdict, same_terms=against.same_terms, confidence=report.confidence)}"
             )
         if against.invalid:
-            lines.append(f"- invalid in both runs and not counted: {plain(name_list(against.invalid))}")
+            lines.append(f"- invalid in both runs and not counted: {escape_markdown(name_list(against.invalid))}")
         if lines:
-            title = f"{plain(run.label)} (B) against {plain(report.baseline)} (A)"
+            title = f"{escape_markdown(run.label)} (B) against {escape_markdown(report.baseline)} (A)"
             override = ", **not comparable (overridden by flags)**" if against.overridden else ""
             parts += [f"{title}{override}:", "\n".join(lines)]
     if report.quarantined:
         names = [run.label for run in report.runs]
-        lines = [f"- {plain(task.line(names))}" for task in report.quarantined[:_MAX_QUARANTINED]]
+        lines = [f"- {escape_markdown(task.line(names))}" for task in report.quarantined[:_MAX_QUARANTINED]]
         more = len(report.quarantined) - _MAX_QUARANTINED
         parts += ["Quarantined and not counted:", "\n".join([*lines, *([f"- and {more} more"] if more > 0 else [])])]
     if report.left_out:
@@ -159,7 +160,7 @@ def _warnings(report: CompareReport) -> list[str]:
     return parts
 
 
-def _runs(report: CompareReport, links: Links) -> str:
+def _runs(report: CompareReport, links: MarkdownLinks) -> str:
     header = ("variant", "agent", "model", "run", "attempts", "scored", "passed", "no score", "pass rate")
     note = (
         f"Pass rates are over {count_tasks(_rated(report))} with a score in every run. Differences are paired by task."
@@ -167,12 +168,12 @@ def _runs(report: CompareReport, links: Links) -> str:
     return f"{markdown_table(header, [_run(run, links) for run in report.runs])}\n\n{note}"
 
 
-def _run(run: ComparedRun, links: Links) -> Sequence[Cell]:
+def _run(run: ComparedRun, links: MarkdownLinks) -> Sequence[MarkdownCell]:
     side, rate = run.side, "none"
     if side.pass_rate is not None and side.interval is not None:
         rate = f"{percent(side.pass_rate)} ({percent(side.interval.low)} to {percent(side.interval.high)})"
     missing = side.unscored + side.not_recorded
-    names = (*map(plain, (run.label, side.agent, side.model)), links.to(side.run_id, side.directory))
+    names = (*map(escape_markdown, (run.label, side.agent, side.model)), links.to(side.run_id, side.directory))
     return (*names, side.planned, side.scored, side.passed, missing, rate)
 
 
@@ -195,23 +196,23 @@ def _differences(report: CompareReport) -> str:
     return "\n\n".join([table, *notes])
 
 
-def _difference(label: str, against: BaselineComparison) -> Sequence[Cell]:
+def _difference(label: str, against: BaselineComparison) -> Sequence[MarkdownCell]:
     main = against.estimate
     if main.difference is None:
-        return (plain(label), against.complete_pairs, against.incomplete, *([None] * 7))
+        return (escape_markdown(label), against.complete_pairs, against.incomplete, *([None] * 7))
     interval = f"{100 * main.interval.low:+z.1f} to {100 * main.interval.high:+z.1f}"
     cases = [
         None if case is None or case.difference is None else points(case.difference)
         for case in (against.worst, against.best)
     ]
-    counts = (plain(label), against.complete_pairs, against.incomplete, points(main.difference), interval)
+    counts = (escape_markdown(label), against.complete_pairs, against.incomplete, points(main.difference), interval)
     return (*counts, p_value(main.p), p_value(against.p_holm), against.verdict, *cases)
 
 
 def _usage(report: CompareReport) -> str:
     rows = [
         (
-            plain(run.label),
+            escape_markdown(run.label),
             run.side.steps,
             f"{run.side.duration_sec:.1f}",
             run.side.tokens,
@@ -224,9 +225,9 @@ def _usage(report: CompareReport) -> str:
 
 
 def _tasks(report: CompareReport) -> str:
-    header = ("task", *(plain(run.label) for run in report.runs))
+    header = ("task", *(escape_markdown(run.label) for run in report.runs))
     order = sorted(report.tasks, key=lambda task: (_same_result(task), task.task_id))  # differing tasks first
-    rows = [(plain(task.task_id), *map(_cell, task.cells)) for task in order[:MAX_TASKS]]
+    rows = [(escape_markdown(task.task_id), *map(_cell, task.cells)) for task in order[:MAX_TASKS]]
     more = f"\n\n... and {len(order) - MAX_TASKS} more." if len(order) > MAX_TASKS else ""
     return markdown_table(header, rows) + more
 

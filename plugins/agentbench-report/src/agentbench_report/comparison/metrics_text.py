@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agentbench_core.harness import Cell, markdown_table, plain
+from agentbench_core import MarkdownCell, escape_markdown, markdown_table
 from agentbench_report.comparison.metrics import Metric, MetricComparison
 
 _NAMES: Mapping[Metric, str] = {"cost_usd": "USD", "tokens": "tokens", "steps": "steps", "duration_sec": "seconds"}
@@ -29,12 +29,14 @@ def metrics_markdown(groups: Sequence[tuple[str, Sequence[MetricComparison]]], a
     labelled = any(label for label, _ in groups)
     header = ["per attempt", "tasks", a, b, "difference", level, "ratio", f"ratio {level}", f"{b} uses"]
     rows = [
-        [*([plain(label)] if labelled else []), *_row(each), each.change]
+        [*([escape_markdown(label)] if labelled else []), *_row(each), each.change]
         for label, metrics in groups
         for each in metrics
     ]
     notes = [
-        f"- {plain(f'{label}, ' if label else '')}{line}" for label, metrics in groups for line in _notes(metrics, a, b)
+        f"- {escape_markdown(f'{label}, ' if label else '')}{line}"
+        for label, metrics in groups
+        for line in _notes(metrics, a, b)
     ]
     method = (
         "Means over tasks with a score in both runs, of the mean over the scored attempts at each task. Paired t "
@@ -46,10 +48,10 @@ def metrics_markdown(groups: Sequence[tuple[str, Sequence[MetricComparison]]], a
     return "\n\n".join(filter(None, [table, method, "\n".join(notes)]))
 
 
-def _row(each: MetricComparison) -> list[Cell]:
+def _row(each: MetricComparison) -> list[MarkdownCell]:
     decimals = _DECIMALS[each.metric]
     means = [None if mean is None else f"{mean:.{decimals}f}" for mean in (each.mean_a, each.mean_b)]
-    cells: list[Cell] = [_NAMES[each.metric], each.tasks, *means]
+    cells: list[MarkdownCell] = [_NAMES[each.metric], each.tasks, *means]
     cells.append(None if each.difference is None else f"{each.difference:+z.{decimals}f}")
     cells.append(
         None if each.interval is None else f"{each.interval.low:+z.{decimals}f} to {each.interval.high:+z.{decimals}f}"
@@ -64,9 +66,9 @@ def _notes(metrics: Sequence[MetricComparison], a: str, b: str) -> Iterator[str]
         name = _NAMES[each.metric]
         for side, why in ((a, each.unknown_a), (b, each.unknown_b)):
             if why:
-                yield f"{name}: unknown in {side}: {plain(why)}"
+                yield f"{name}: unknown in {side}: {escape_markdown(why)}"
         for note in each.notes:
-            yield f"{name}: {plain(note)}"
+            yield f"{name}: {escape_markdown(note)}"
         if each.difference is not None and each.interval is None:
             yield f"{name}: no interval, because there {_spread(each.tasks)}"
 
@@ -80,9 +82,9 @@ def csv_header() -> tuple[str, ...]:
     return tuple(f"{metric}_{field}" for metric in _NAMES for field in CSV_FIELDS)
 
 
-def metric_cells(metrics: Sequence[MetricComparison]) -> list[Cell]:
+def metric_cells(metrics: Sequence[MetricComparison]) -> list[MarkdownCell]:
     """The differences and ratios of all metrics with their bounds; empty cells for unknown numbers."""
-    cells: list[Cell] = []
+    cells: list[MarkdownCell] = []
     for each in metrics:
         for value, bounds in ((each.difference, each.interval), (each.ratio, each.ratio_interval)):
             numbers = (value, *((bounds.low, bounds.high) if bounds is not None else (None, None)))

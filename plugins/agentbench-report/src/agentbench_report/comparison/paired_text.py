@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agentbench_core.harness import Cell, Links, markdown_table, plain
+from agentbench_core import MarkdownCell, MarkdownLinks, escape_markdown, markdown_table
 from agentbench_report.comparison.estimates import Estimate
 from agentbench_report.comparison.fenced import fenced
 from agentbench_report.comparison.metrics_text import metrics_markdown
@@ -32,20 +32,20 @@ def as_csv(report: PairedReport) -> str:
     return csv_text(header, ([*_task_cells(row), *_side_cells(row.a), *_side_cells(row.b)] for row in report.tasks))
 
 
-def _task_cells(row: TaskRow) -> list[Cell]:
+def _task_cells(row: TaskRow) -> list[MarkdownCell]:
     return [row.task_id, row.digest, row.change, None if row.difference is None else round(row.difference, 6)]
 
 
-def _side_cells(side: PairSide) -> list[Cell]:
+def _side_cells(side: PairSide) -> list[MarkdownCell]:
     counts = (side.passed, side.scored, side.unscored, side.not_recorded)
     return [*counts, counted(side.reasons.items()), " ".join(diff.path for diff in side.diffs)]
 
 
 def as_markdown(report: PairedReport, diff: ReadDiff | None = None) -> str:
     """The report as Markdown. ``diff`` adds the final diffs of regressed and improved tasks."""
-    a, b, links = report.a, report.b, Links()
+    a, b, links = report.a, report.b, MarkdownLinks()
     parts = [
-        f"# B: {plain(b.variant)} against A: {plain(a.variant)}, on {plain(b.suite)}",
+        f"# B: {escape_markdown(b.variant)} against A: {escape_markdown(a.variant)}, on {escape_markdown(b.suite)}",
         _verdict(report),
         *_warnings(report),
         "## Runs",
@@ -76,17 +76,18 @@ def _warnings(report: PairedReport) -> list[str]:
     if report.overridden:
         parts += ["**Not comparable (overridden by flags):**", "\n".join(map(overridden, report.overridden))]
     if report.warnings:
-        parts += ["Warnings:", "\n".join(f"- {plain(warning)}" for warning in report.warnings)]
+        parts += ["Warnings:", "\n".join(f"- {escape_markdown(warning)}" for warning in report.warnings)]
     return parts
 
 
 def overridden(refusal: Refusal) -> str:
     """An overridden refusal as a list item: the flag, the reason and the evidence."""
-    tasks = f" Tasks: {plain(name_list(refusal.tasks))}." if refusal.tasks else ""
-    return f"- `{refusal.flag}`: {plain(refusal.reason)} A: {plain(refusal.a)}. B: {plain(refusal.b)}.{tasks}"
+    tasks = f" Tasks: {escape_markdown(name_list(refusal.tasks))}." if refusal.tasks else ""
+    reason, a, b = map(escape_markdown, (refusal.reason, refusal.a, refusal.b))
+    return f"- `{refusal.flag}`: {reason} A: {a}. B: {b}.{tasks}"
 
 
-def _runs(report: PairedReport, links: Links) -> str:
+def _runs(report: PairedReport, links: MarkdownLinks) -> str:
     header = (
         "",
         "variant",
@@ -108,12 +109,15 @@ def _runs(report: PairedReport, links: Links) -> str:
     return f"{markdown_table(header, rows)}\n\n{note}"
 
 
-def _run(name: str, side: Side, links: Links) -> Sequence[Cell]:
+def _run(name: str, side: Side, links: MarkdownLinks) -> Sequence[MarkdownCell]:
     rate = "none"
     if side.pass_rate is not None and side.interval is not None:
         rate = f"{percent(side.pass_rate)} ({percent(side.interval.low)} to {percent(side.interval.high)})"
     missing = side.unscored + side.not_recorded
-    names = (*map(plain, (side.variant, side.agent, side.model, side.harness)), links.to(side.run_id, side.directory))
+    names = (
+        *map(escape_markdown, (side.variant, side.agent, side.model, side.harness)),
+        links.to(side.run_id, side.directory),
+    )
     return (name, *names, side.planned, side.scored, side.passed, missing, rate)
 
 
@@ -150,7 +154,7 @@ def _differences(report: PairedReport) -> str:
     return f"{markdown_table(header, rows)}\n\n{note}".rstrip()
 
 
-def _difference(name: str, estimate: Estimate) -> Sequence[Cell]:
+def _difference(name: str, estimate: Estimate) -> Sequence[MarkdownCell]:
     if estimate.difference is None or estimate.pass_rate_a is None or estimate.pass_rate_b is None:
         return (name, estimate.tasks, None, None, None, None, None)
     bounds = f"{100 * estimate.interval.low:+z.1f} to {100 * estimate.interval.high:+z.1f}"
@@ -188,7 +192,7 @@ def _tests(report: PairedReport) -> list[str]:
     return ["\n".join(lines)] if lines else []
 
 
-def _changed(report: PairedReport, change: str, title: str, links: Links) -> list[str]:
+def _changed(report: PairedReport, change: str, title: str, links: MarkdownLinks) -> list[str]:
     rows = sorted(
         (row for row in report.tasks if row.change == change),
         key=lambda row: (-abs(row.difference or 0), row.task_id),
@@ -198,7 +202,7 @@ def _changed(report: PairedReport, change: str, title: str, links: Links) -> lis
     table = markdown_table(
         ("task", "A", "B", "diffs"),
         [
-            (plain(row.task_id), _outcome(row.a), _outcome(row.b), _links(row, report, links))
+            (escape_markdown(row.task_id), _outcome(row.a), _outcome(row.b), _links(row, report, links))
             for row in rows[:MAX_TASKS]
         ],
     )
@@ -209,7 +213,7 @@ def _changed(report: PairedReport, change: str, title: str, links: Links) -> lis
 def _outcome(side: PairSide) -> str:
     """The outcome of attempts: ``passed``, ``TIMEOUT``, ``no score (LLM_ERROR)``, ``3 of 5, TIMEOUT x2``."""
     not_recorded = f"{side.not_recorded} not recorded" if side.not_recorded else ""
-    reasons = ", ".join(filter(None, (plain(counted(side.reasons.items())), not_recorded)))
+    reasons = ", ".join(filter(None, (escape_markdown(counted(side.reasons.items())), not_recorded)))
     if not side.scored:
         return f"no score ({reasons})"
     if side.scored + side.unscored + side.not_recorded == 1:
@@ -217,7 +221,7 @@ def _outcome(side: PairSide) -> str:
     return f"{side.passed} of {side.scored}, {reasons}" if reasons else f"{side.passed} of {side.scored}"
 
 
-def _links(row: TaskRow, report: PairedReport, links: Links) -> str:
+def _links(row: TaskRow, report: PairedReport, links: MarkdownLinks) -> str:
     return " ".join(
         links.to(_attempt(name, pair_side, diff), f"{side.directory}/{diff.path}")
         for name, side, pair_side in (("A", report.a, row.a), ("B", report.b, row.b))
@@ -234,10 +238,12 @@ def _attempt(name: str, side: PairSide, diff: Diff) -> str:
 def _reasons(report: PairedReport) -> list[str]:
     parts = []
     if report.reasons:
-        rows = [(plain(shift.reason), shift.a, shift.b, f"{shift.b - shift.a:+d}") for shift in report.reasons]
+        rows = [
+            (escape_markdown(shift.reason), shift.a, shift.b, f"{shift.b - shift.a:+d}") for shift in report.reasons
+        ]
         parts += ["## Failure reasons", markdown_table(("reason", "A", "B", "change"), rows)]
     if report.moves:
-        moves = [(plain(move.a), plain(move.b), move.tasks) for move in report.moves]
+        moves = [(escape_markdown(move.a), escape_markdown(move.b), move.tasks) for move in report.moves]
         parts += ["Tasks with different outcomes:", markdown_table(("in A", "in B", "tasks"), moves)]
     return parts
 
@@ -263,7 +269,7 @@ def _not_counted(report: PairedReport) -> list[str]:
     rows = {row.task_id: row for row in report.tasks}
     if report.incomplete:
         shown = [rows[task] for task in report.incomplete[:MAX_TASKS]]
-        table = [(plain(row.task_id), _outcome(row.a), _outcome(row.b)) for row in shown]
+        table = [(escape_markdown(row.task_id), _outcome(row.a), _outcome(row.b)) for row in shown]
         parts += ["## Incomplete", markdown_table(("task", "A", "B"), table)]
         if len(report.incomplete) > MAX_TASKS:
             parts.append(f"... and {len(report.incomplete) - MAX_TASKS} more.")
@@ -273,11 +279,11 @@ def _not_counted(report: PairedReport) -> list[str]:
         ("Invalid in both runs (the failing command passed before the agent started)", report.invalid),
     ):
         if tasks:
-            names = ", ".join(map(plain, tasks[:MAX_TASKS]))
+            names = ", ".join(map(escape_markdown, tasks[:MAX_TASKS]))
             more = f" and {len(tasks) - MAX_TASKS} more" if len(tasks) > MAX_TASKS else ""
             parts.append(f"{title}, not counted: {names}{more}.")
     if report.quarantined:
-        lines = [f"- {plain(task.line(('A', 'B')))}" for task in report.quarantined[:MAX_TASKS]]
+        lines = [f"- {escape_markdown(task.line(('A', 'B')))}" for task in report.quarantined[:MAX_TASKS]]
         if len(report.quarantined) > MAX_TASKS:
             lines.append(f"- and {len(report.quarantined) - MAX_TASKS} more")
         parts += ["## Quarantined", "\n".join(lines)]
@@ -292,7 +298,7 @@ def _diffs(report: PairedReport, read: ReadDiff) -> list[str]:
     )
     parts = []
     for row in rows[:MAX_DIFF_TASKS]:
-        parts.append(f"## Diffs of {plain(row.task_id)} ({row.change})")
+        parts.append(f"## Diffs of {escape_markdown(row.task_id)} ({row.change})")
         for name, side in (("A", row.a), ("B", row.b)):
             if not side.diffs:
                 parts.append(f"{name} ({_outcome(side)}) has no diff.")

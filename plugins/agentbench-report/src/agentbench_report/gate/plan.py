@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 
-from agentbench_core.harness import markdown_table, plain
+from agentbench_core import escape_markdown, markdown_table
 from agentbench_report.counts import Effort, RunCounts, TaskCounts
 from agentbench_report.gate.config import TOP_LEVEL, GateRules
 from agentbench_report.gate.decision import decide
@@ -84,11 +84,11 @@ def plan_warnings(baseline: RunCounts, rules: GateRules) -> Sequence[str]:
 def plan_markdown(result: GatePlan) -> str:
     """The plan as Markdown, with the checks for a candidate that is as good as the baseline."""
     attempts = f"{result.repeats} attempt{'' if result.repeats == 1 else 's'} each"
-    rows = [(check.name, VERDICTS[check.status], plain(check.why)) for check in result.checks]
+    rows = [(check.name, VERDICTS[check.status], escape_markdown(check.why)) for check in result.checks]
     parts = (
         f"# Gate plan: {_HEADINGS[result.possible]}",
-        f"Suite {plain(result.suite)}, rules: {plain(result.rules_from)}. The baseline is "
-        f"{plain(result.baseline.variant)}, run {plain(result.baseline.run_id)}: "
+        f"Suite {escape_markdown(result.suite)}, rules: {escape_markdown(result.rules_from)}. The baseline is "
+        f"{escape_markdown(result.baseline.variant)}, run {escape_markdown(result.baseline.run_id)}: "
         f"{result.tasks} task{'' if result.tasks == 1 else 's'}, {attempts}.",
         f"Verdict for a candidate that solves exactly what the baseline solves: {VERDICTS[result.equal]}. Verdict for "
         f"a candidate that solves every task in every attempt: {VERDICTS[result.perfect]}.",

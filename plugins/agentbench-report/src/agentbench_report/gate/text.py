@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agentbench_core.harness import Cell, markdown_table, plain
+from agentbench_core import MarkdownCell, escape_markdown, markdown_table
 from agentbench_report.comparison.metrics_text import metrics_markdown
 from agentbench_report.gate.report import Comparison, GateReport, Moved, Side
 from agentbench_report.text import counted, percent, points
@@ -17,16 +17,16 @@ _MAX_TASKS = 50
 
 def gate_markdown(report: GateReport, *, inconclusive_ok: bool) -> str:
     """The verdict, its reason, the checks, the two runs, and the tasks with changed results."""
-    parts = [f"# Gate: {VERDICTS[report.verdict]}", plain(report.reason)]
+    parts = [f"# Gate: {VERDICTS[report.verdict]}", escape_markdown(report.reason)]
     if report.verdict == "inconclusive":
         parts.append(_ACCEPTED if inconclusive_ok else _NOT_ACCEPTED)
-    parts += [f"**Not comparable, overridden by a flag:** {plain(reason)}" for reason in report.overridden]
-    parts += [f"Warning: {plain(warning)}." for warning in report.warnings]
+    parts += [f"**Not comparable, overridden by a flag:** {escape_markdown(reason)}" for reason in report.overridden]
+    parts += [f"Warning: {escape_markdown(warning)}." for warning in report.warnings]
     if report.quarantined:
         several = len(report.quarantined) > 1
         parts.append(f"{_count(len(report.quarantined))} {'are' if several else 'is'} quarantined and not compared.")
-    rows = [(check.name, VERDICTS[check.status], plain(check.why)) for check in report.checks]
-    parts.append(f"Suite {plain(report.suite)}, rules: {plain(report.rules_from)}.")
+    rows = [(check.name, VERDICTS[check.status], escape_markdown(check.why)) for check in report.checks]
+    parts.append(f"Suite {escape_markdown(report.suite)}, rules: {escape_markdown(report.rules_from)}.")
     parts += ["## Checks", markdown_table(("check", "status", "why"), rows)]
     parts += ["## Runs", _sides(report), *_comparisons(report)]
     parts += ["## Cost and effort", metrics_markdown([("", report.metrics)], "baseline", "candidate")]
@@ -77,10 +77,10 @@ def _sides(report: GateReport) -> str:
     return markdown_table(header, rows)
 
 
-def _side(name: str, side: Side) -> tuple[Cell, ...]:
+def _side(name: str, side: Side) -> tuple[MarkdownCell, ...]:
     rate = None if side.pass_rate is None else percent(side.pass_rate)
     counts = (side.planned, side.scored, side.unscored, side.not_recorded)
-    return (name, plain(side.variant), plain(side.run_id), rate, *counts)
+    return (name, escape_markdown(side.variant), escape_markdown(side.run_id), rate, *counts)
 
 
 def _comparisons(report: GateReport) -> Iterator[str]:
@@ -109,10 +109,10 @@ def _comparisons(report: GateReport) -> Iterator[str]:
     yield f"Pass rates are over tasks with a score in both runs. {interval} {use}"
 
 
-def _comparison(comparison: Comparison) -> tuple[Cell, ...]:
+def _comparison(comparison: Comparison) -> tuple[MarkdownCell, ...]:
     bounds = comparison.result.interval
     difference = None if comparison.difference is None else points(comparison.difference)
-    cells: tuple[Cell, ...] = (
+    cells: tuple[MarkdownCell, ...] = (
         comparison.tasks,
         difference,
         f"{points(bounds.low)} to {points(bounds.high)}",
@@ -128,7 +128,12 @@ def _moved(heading: str, tasks: Sequence[Moved], reasons: str) -> Iterator[str]:
     if not tasks:
         return
     rows = [
-        (plain(task.task_id), percent(task.baseline), percent(task.candidate), plain(counted(task.reasons.items())))
+        (
+            escape_markdown(task.task_id),
+            percent(task.baseline),
+            percent(task.candidate),
+            escape_markdown(counted(task.reasons.items())),
+        )
         for task in tasks[:_MAX_TASKS]
     ]
     yield f"## {heading} ({len(tasks)})"
@@ -139,7 +144,7 @@ def _moved(heading: str, tasks: Sequence[Moved], reasons: str) -> Iterator[str]:
 def _names(heading: str, tasks: Sequence[str]) -> Iterator[str]:
     if tasks:
         yield f"## {heading} ({len(tasks)})"
-        yield markdown_table(("task",), [(plain(task),) for task in tasks[:_MAX_TASKS]])
+        yield markdown_table(("task",), [(escape_markdown(task),) for task in tasks[:_MAX_TASKS]])
         yield from _more(len(tasks))
 
 

@@ -193,7 +193,7 @@ def _record(manifest: RunManifest, task: str, digest: str, repeat: int, ending: 
         "sandbox": {"name": "local", "isolated": False, "network": "none", "environment_digest": f"sha256:env-{task}"},
         "usage": {"steps": 3, "llm_calls": 1, "prompt_tokens": 100, "completion_tokens": 10, "cost_usd": 0.01},
         "limits": {"timeout_sec": 900.0, "tool_timeout_sec": 120.0, "max_steps": 30},
-        "artifact_paths": {},
+        "artifact_paths": {"task_dir": layout.task_directory(task, repeat)},
     }
     return load(data, AttemptRecord, where="write_run")
 
