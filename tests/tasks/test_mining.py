@@ -155,9 +155,13 @@ def test_every_commit_gets_its_code(history: History, mine: Callable[..., Any], 
         return {f"tests/test_{module}_{number}.py": test.format(module=module, name=name, number=number, check=check)}
 
     days = "def days(weeks):\n    return {value}\n"
+    counted = f"open({str(counter)!r}, 'a').write('x') and len(open({str(counter)!r}).read()) != 11"
     expected = {
         history.commit("Describe what the shop is for", {"README.md": "A shop.\n"}): "NO_SOURCE_CHANGE",
-        history.commit("Labels have no spaces around them", {"shop/labels.py": "def label(name):\n    return name.strip().upper()\n"}): "NO_TEST_CHANGE",
+        history.commit(
+            "Labels have no spaces around them",
+            {"shop/labels.py": "def label(name):\n    return name.strip().upper()\n"},
+        ): "NO_TEST_CHANGE",
         history.commit(
             "Weeks of seven days are computed in one place",
             {"shop/dates.py": days.format(value="6 * weeks"), **tested(1, "days(2) == 12")},
@@ -166,7 +170,9 @@ def test_every_commit_gets_its_code(history: History, mine: Callable[..., Any], 
             "Weeks have eight days in this calendar",
             {"shop/dates.py": days.format(value="8 * weeks"), **tested(2, "days(2) == 17")},
         ): "FIX_FAILS",
-        history.commit("fix", {"shop/dates.py": days.format(value="9 * weeks"), **tested(3, "days(2) == 18")}): "NO_DESCRIPTION",
+        history.commit(
+            "fix", {"shop/dates.py": days.format(value="9 * weeks"), **tested(3, "days(2) == 18")}
+        ): "NO_DESCRIPTION",
         history.commit(
             "Negative weeks are no days at all\n\nThe body is now:\n\n    return max(0, weeks) * 10 if weeks else 0\n",
             {"shop/dates.py": days.format(value="max(0, weeks) * 10 if weeks else 0"), **tested(4, "days(2) == 20")},
@@ -175,7 +181,7 @@ def test_every_commit_gets_its_code(history: History, mine: Callable[..., Any], 
             "Weeks are long again in every country",
             {
                 "shop/dates.py": days.format(value="12 * weeks"),
-                **tested(6, f"open({str(counter)!r}, 'a').write('x') and len(open({str(counter)!r}).read()) != 11 and days(2) == 24"),
+                **tested(6, f"{counted} and days(2) == 24"),
             },
         ): "FLAKY",
         history.commit(
@@ -185,7 +191,8 @@ def test_every_commit_gets_its_code(history: History, mine: Callable[..., Any], 
         history.commit(
             "Holidays can be subtracted from weeks of work",
             {
-                "shop/dates.py": "def days(weeks):\n    return 13 * weeks\n\n\ndef workdays(weeks):\n    return 5 * weeks\n",
+                "shop/dates.py": days.format(value="13 * weeks")
+                + "\n\ndef workdays(weeks):\n    return 5 * weeks\n",
                 **tested(7, "workdays(3) == 15", name="workdays"),
             },
         ): "NEW_NAMES",
@@ -196,7 +203,14 @@ def test_every_commit_gets_its_code(history: History, mine: Callable[..., Any], 
                 "tests/test_almanac.py": "import almanac\n\n\ndef test_days():\n    assert almanac.days(2) == 14\n",
             },
         ): "ENVIRONMENT_FAILED",
-        history.commit("Bump the version", {"shop/labels.py": "def label(name):\n    return name.lower()\n", **tested(8, "label('A') == 'a'", "labels", "label")}, author="release[bot] <bot@example.com>"): "BOT",
+        history.commit(
+            "Bump the version",
+            {
+                "shop/labels.py": "def label(name):\n    return name.lower()\n",
+                **tested(8, "label('A') == 'a'", "labels", "label"),
+            },
+            author="release[bot] <bot@example.com>",
+        ): "BOT",
         history.commit(
             "Weeks without an end are never counted",
             {
@@ -204,7 +218,9 @@ def test_every_commit_gets_its_code(history: History, mine: Callable[..., Any], 
                 **tested(5, "days(2) == 22", "loops"),
             },
         ): "TIMEOUT",
-        history.commit("Options that only a plugin knows", {"pytest.ini": "[pytest]\naddopts = --unknown-option\n"}): "NO_SOURCE_CHANGE",
+        history.commit(
+            "Options that only a plugin knows", {"pytest.ini": "[pytest]\naddopts = --unknown-option\n"}
+        ): "NO_SOURCE_CHANGE",
         history.commit(
             "Weeks are counted differently from now on",
             {"shop/dates.py": days.format(value="14 * weeks"), **tested(9, "days(2) == 28")},
@@ -292,7 +308,8 @@ def test_the_failing_tests_of_a_fix_are_found_whatever_the_project_does(
         "Weeks have seven days, and labels can be padded to a width",
         {
             "shop/dates.py": "def days(weeks):\n    return weeks * 7\n",
-            "shop/labels.py": "def label(name):\n    return name.upper()\n\n\ndef padded(name):\n    return name.ljust(9)\n",
+            "shop/labels.py": "def label(name):\n    return name.upper()\n\n\n"
+            "def padded(name):\n    return name.ljust(9)\n",
             "tests/test_dates.py": """\
                 import pathlib
                 import pytest
@@ -317,7 +334,8 @@ def test_the_failing_tests_of_a_fix_are_found_whatever_the_project_does(
                     def test_no_year(self):
                         assert days(0) == 0
                 """,
-            "tests/test_padded.py": "from shop.labels import padded\n\n\ndef test_padded():\n    assert padded('a') == 'a        '\n",
+            "tests/test_padded.py": "from shop.labels import padded\n\n\n"
+            "def test_padded():\n    assert padded('a') == 'a        '\n",
             "tests/test_never.py": "import not_installed\n\n\ndef test_never():\n    assert True\n",
         },
     )  # fmt: skip

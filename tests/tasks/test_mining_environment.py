@@ -114,7 +114,7 @@ def spec_of(*commands: str) -> EnvironmentSpec:
 
 @pytest.mark.release
 def test_environment_by_date_equals_the_one_from_its_pins(provider: DockerProvider, tree: Path) -> None:
-    """M05: packages are those of the date; the commands for task.yaml create an equal environment, where the tests pass."""
+    """M05: packages are those of the date; the commands for task.yaml create an equal environment for the tests."""
     date = "2023-06-01T00:00:00Z"
     recipe = recipes(Tree(tree), date=date, version="1.2.4.dev5", pythons=["3.11"])[0]
     first = provider.prepare(spec_of(*recipe.resolve, *recipe.project), tree, Quiet(), Deadline(900))

@@ -43,7 +43,7 @@ def test_only_the_commit_is_replaced(before: str, after: str, commit: str) -> No
 
 def test_a_commit_that_is_not_on_one_line_is_refused() -> None:
     """The file could not be changed without a risk for the rest of it."""
-    with pytest.raises(InputError, match="cannot replace repo.commit"):
+    with pytest.raises(InputError, match=r"cannot replace repo\.commit"):
         with_commit(TEXT.format(REPO=f"\n  url: repo\n  commit: |-\n    {OLD}", OLD=OLD), NEW, "task.yaml")
 
 
