@@ -80,6 +80,11 @@ def _browser() -> str:
     return "" if shutil.which("chromium") else "no chromium command"
 
 
+def _tmux() -> str:
+    """The reason why no terminal is available, or an empty string."""
+    return "" if shutil.which("tmux") else "no tmux command"
+
+
 def _mounts() -> str:
     """The reason why no file system can be mounted in a new namespace, or an empty string."""
     as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
@@ -121,6 +126,7 @@ _NEEDS: dict[str, Callable[[], str]] = {
     "docker": _docker,
     "browser": _browser,
     "mounts": _mounts,
+    "tmux": _tmux,
     "index": _index,
     "npm": _npm,
     "npm_registry": _npm_registry,
