@@ -44,7 +44,6 @@ def metrics_markdown(groups: Sequence[tuple[str, Sequence[MetricComparison]]], a
         "the number of comparisons. The last column is `unclear` if the interval includes 0."
     )
     table = markdown_table([*(["variant"] if labelled else []), *header], rows)
-    table = markdown_table([*(["variant"] if labelled else []), *header], rows)
     return "\n\n".join(filter(None, [table, method, "\n".join(notes)]))
 
 
