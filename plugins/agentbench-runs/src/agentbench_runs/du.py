@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from agentbench_core import size_text
 from agentbench_core.harness import (
     RunFilter,
     json_flag,
@@ -17,7 +18,7 @@ from agentbench_core.harness import (
     selected_runs,
 )
 from agentbench_runs.leftovers import leftovers
-from agentbench_runs.sizes import KINDS, measure, size_text
+from agentbench_runs.sizes import KINDS, measure
 
 
 @click.command()

@@ -15,9 +15,8 @@ from typing import IO
 
 import click
 
-from agentbench_core import InputError
+from agentbench_core import InputError, size_text
 from agentbench_core.harness import RUN, RunInfo, is_locked, run_info, say
-from agentbench_runs.sizes import size_text
 from agentbench_runs.unpacking import check_run_name
 
 _LOCK = ".lock"

@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import click
 
-from agentbench_core import InputError
+from agentbench_core import InputError, size_text
 from agentbench_core.harness import (
     RunFilter,
     RunInfo,
@@ -23,7 +23,7 @@ from agentbench_core.harness import (
 )
 from agentbench_runs.leftovers import delete, delete_run, leftovers
 from agentbench_runs.selecting import RUNNING, AgeType, Rules, to_delete
-from agentbench_runs.sizes import SizeType, measure, size_text
+from agentbench_runs.sizes import SizeType, measure
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""Sizes: of run directories by kind of content, and as text."""
+"""Sizes: of run directories by kind of content, and as values of flags."""
 
 from __future__ import annotations
 
@@ -90,14 +90,6 @@ def _kind(parts: tuple[str, ...]) -> str:
     if parts[0] not in ("tasks", "superseded") or len(parts) < 3:
         return "other"
     return _OF_ATTEMPT.get(parts[2].partition(".")[0], "other")
-
-
-def size_text(size: int) -> str:
-    """A size in decimal units, such as ``57.3 MB``."""
-    for unit, least in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if size >= least:
-            return f"{size / least:.1f} {unit}"
-    return f"{size} B"
 
 
 class SizeType(click.ParamType[int]):
