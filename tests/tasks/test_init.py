@@ -109,6 +109,24 @@ def test_existing_files_are_kept_and_a_dry_run_writes_nothing(
     assert Path("tasks/ours/example/task.yaml").exists()
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"caf\xe9/\r\nname\\ \r\n", b"caf\xe9/\r\nname\\ \r\nartifacts/\n"),
+        (b"*.pyc", b"*.pyc\nartifacts/\n"),
+        (b"", b"artifacts/\n"),
+    ],
+)
+def test_gitignore_gets_a_line_and_is_otherwise_unchanged(
+    before: bytes, after: bytes, agentbench: Command, tmp_path: Path
+) -> None:
+    """Whatever its encoding and line ends are."""
+    ignored = tmp_path / ".gitignore"
+    ignored.write_bytes(before)
+    done = agentbench("init", str(tmp_path), "--suite", "mine")
+    assert (done.code, ignored.read_bytes()) == (0, after), done.err
+
+
 def test_a_directory_of_a_monorepo_has_a_workflow_at_the_root(shop: History, agentbench: Command) -> None:
     """Its paths lead to the directory, and each directory has a workflow of its own."""
     service = shop.path / "services" / "billing"

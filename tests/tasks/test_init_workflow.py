@@ -124,7 +124,7 @@ def test_the_workflow_passes_a_good_candidate_and_fails_a_bad_one(shop: Path, tm
     assert {"gate.md", "gate.xml", "report.html"} <= set(job.uploaded)
     kept = {path.partition("/tasks/")[2].partition("/")[2] for path in job.uploaded if path.startswith("artifacts/")}
     assert {"meta/environment.json", "diffs/final.patch", "task.yaml"} <= kept
-    assert not any(path.startswith("repo/") for path in kept), "workspaces are left out"
+    assert any(path.startswith("repo/") for path in kept), "runs workspace needs the changed files"
     records = [path for path in job.uploaded if path.endswith("/attempts.jsonl")]
     assert len(records) == 2
     assert all((job.checkout / path).read_text().count("\n") == TASKS for path in records)

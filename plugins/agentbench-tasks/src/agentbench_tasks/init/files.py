@@ -93,8 +93,9 @@ def write(made: Plan) -> None:
             write_task(made.base / made.prefix / "tasks", made.suite, EXAMPLE)
         if made.ignore:
             target = made.base / made.prefix / ".gitignore"
-            before = "\n".join(_lines(target))
-            target.write_text(f"{before}\n{_IGNORED}\n".lstrip("\n"), encoding="utf-8")
+            ends = not target.exists() or target.read_bytes()[-1:] in (b"", b"\n")
+            with target.open("a", encoding="utf-8") as file:
+                file.write(f"{'' if ends else chr(10)}{_IGNORED}\n")
     except OSError as error:
         raise InputError(f"cannot write {error.filename}: {error.strerror}", remedy="Run the command again.") from None
 
