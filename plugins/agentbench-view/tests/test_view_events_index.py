@@ -165,10 +165,17 @@ def test_activity_of_running_attempts(tmp_path: Path) -> None:
     assert (shown["x"]["cost_usd"], shown["x"]["steps"], shown["x"]["phase"]) == (0.5, 7, "agent")
     assert "\x1b" not in shown["x"]["tool"]
     assert len(shown["x"]["tool"]) <= 80
-    assert happen(("x", "llm_response", {**request, "cost_usd": 0.1}))["x"]["cost_usd"] == 0.1
+    failed = {"call": 1, "exchange": 1, "error": "status", "cost_usd": 0.2}
+    assert happen(("x", "llm_failed", failed))["x"]["cost_usd"] == 0.2, "known, so the reservation is returned"
+    retried = happen(("x", "llm_request", {**request, "exchange": 2}))
+    assert (retried["x"]["cost_usd"], retried["x"]["calls"]) == (0.7, 1)
+    answered = happen(("x", "llm_response", {**request, "exchange": 2, "cost_usd": 0.1}))
+    assert answered["x"]["cost_usd"] == 0.3
+    called = {"step": 8, "tool": "run", "arguments": "python -m pytest -q"}
+    assert happen(("x", "tool_call_started", called))["x"]["tool"] == "run python -m pytest -q"
     bad: list[tuple[str | None, str, dict[str, Any]]] = [("x", "llm_response", {"cost_usd": "many"})]
     bad += [("x", "tool_call_started", {"step": []}), ("other", "tool_call_started", {"step": 1, "tool": "t"})]
-    assert happen(*bad)["x"]["steps"] == 7
+    assert happen(*bad)["x"]["steps"] == 8
     assert happen((None, "run_finished", {"status": "stopped"})) == {}
 
 

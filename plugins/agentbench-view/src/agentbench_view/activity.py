@@ -23,6 +23,7 @@ _PHASES = {
     "agent_turn_started": "agent",
     "llm_request": "agent",
     "llm_response": "agent",
+    "llm_failed": "agent",
     "tool_call_started": "agent",
     "tests_started": "tests",
 }
@@ -38,9 +39,9 @@ class Activity:
     steps: int = 0
     calls: int = 0
     cost_usd: float = 0.0
-    """US dollars; a request without an answer counts as its reservation."""
+    """US dollars; a request of unknown cost counts as its reservation."""
     tool: str = ""
-    """The last tool that was called."""
+    """The last tool call on one line, with its arguments."""
     _reserved: dict[tuple[object, object], float] = attrs.field(factory=dict)
 
     def see(self, kind: str, fields: Mapping[str, Any]) -> None:
@@ -48,12 +49,12 @@ class Activity:
         self.phase = _PHASES[kind]
         key = fields.get("call"), fields.get("exchange", 1)
         if kind == "tool_call_started":
-            self.steps, self.tool = int(fields["step"]), _short(fields["tool"])
+            self.steps, self.tool = int(fields["step"]), _short(f"{fields['tool']} {fields.get('arguments') or ''}")
         elif kind == "llm_request":
             self.calls = int(fields["call"])
             self._reserved[key] = float(fields.get("reserved_usd") or 0.0)
             self.cost_usd += self._reserved[key]
-        elif kind == "llm_response" and fields.get("cost_usd") is not None:
+        elif kind in ("llm_response", "llm_failed") and fields.get("cost_usd") is not None:
             self.cost_usd += float(fields["cost_usd"]) - self._reserved.pop(key, 0.0)
 
     def shown(self) -> dict[str, Any]:

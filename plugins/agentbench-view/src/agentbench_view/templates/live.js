@@ -52,7 +52,7 @@
         attempt.phase,
         `${number(attempt.steps)} ${attempt.steps === 1 ? "step" : "steps"}`,
         attempt.tool && `last tool call: ${attempt.tool}`,
-        attempt.calls ? `${number(attempt.calls)} model calls` : "",
+        attempt.calls ? `${number(attempt.calls)} model ${attempt.calls === 1 ? "call" : "calls"}` : "",
         attempt.cost_usd ? usd(attempt.cost_usd) : "",
         Number.isFinite(seconds) ? `${number(seconds)} s` : "",
       ];
