@@ -155,7 +155,8 @@ def _usage(run: RunView, records: Sequence[AttemptRecord]) -> str:
     used = [record.usage for record in records]
     calls = sum(usage.llm_calls for usage in used)
     seconds = sum(record.duration_sec for record in records)
-    lines = [f"- {sum(usage.steps for usage in used)} steps, {seconds:.1f} s"]
+    steps = sum(usage.steps for usage in used)
+    lines = [f"- {steps} step{'s' * (steps != 1)}, {seconds:.1f} s"]
     if calls:
         tokens = sum(usage.prompt_tokens + usage.completion_tokens for usage in used)
         names = ", ".join(sorted({record.model.name for record in records if record.model}))
