@@ -104,7 +104,7 @@ def find_run(text: str, out: Path) -> Path:
     nearest = did_you_mean(str(directory / name), paths) or did_you_mean(wanted, [run.short_name for run in known])
     some = f"The latest runs: {_shown([run.directory for run in reversed(known)], by_directory)}. " if known else ""
     raise InputError(
-        f"{text} is not a run directory ({MANIFEST} not found), and no run in {directory} has this name{nearest}",
+        f"{text!r} is not a run directory ({MANIFEST} not found), and no run in {directory} has this name{nearest}",
         remedy=f"{some}{_SEE}",
     )
 

@@ -55,7 +55,7 @@ class RunObserver:
     def run_finished(self, variant: str, directory: Path, status: str, reason: str) -> None:
         """The run of a variant has ended, and its reports are written.
 
-        ``status`` is ``completed``, ``interrupted`` or ``stopped``, and ``reason`` says why the run ended early.
+        ``status`` is ``completed``, ``interrupted`` or ``stopped``, and ``reason`` is why the run ended early.
         """
 
     def note(self, message: str) -> None:

@@ -116,7 +116,7 @@ def run_checks(
 
 
 def sandbox_checks(sandbox: ConfiguredComponent, specs: Sequence[EnvironmentSpec], seconds: float) -> Iterator[Check]:
-    """The checks of a sandbox, or its preflight if it has none; the first one says whether it can be used."""
+    """The checks of a sandbox, or its preflight if it has none; the first one is whether it can be used."""
     name, component = f"sandbox {sandbox.name}", sandbox.component
     good = "isolates" if sandbox.can("isolated") else "works, but is not isolated"
     try:

@@ -32,7 +32,7 @@ _LOCK = ".lock"
     help="File to write. [default: name of the run directory, with .tar.gz]",
 )
 def pack(directories: tuple[Path, ...], output: Path | None) -> None:
-    """Write runs to one file, to hand them to somebody, who reads it with `agentbench runs unpack`.
+    """Write runs to one file, to share them. `agentbench runs unpack` reads it.
 
     \b
     agentbench runs pack latest

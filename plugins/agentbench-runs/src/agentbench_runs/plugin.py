@@ -13,10 +13,10 @@ AGENTBENCH_API = 1
 
 _COMMANDS = (
     ("runs du", "du:du", "Show how much space runs use, and for what."),
-    ("runs pack", "packing:pack", "Write runs to one file, to hand them to somebody."),
+    ("runs pack", "packing:pack", "Write runs to one file, to share them."),
     ("runs prune", "prune:prune", "Delete runs by age, size, tag or status."),
     ("runs tag", "tag:tag", "Add tags to a run, or remove them."),
-    ("runs unpack", "unpack:unpack", "Read runs from a file written by runs pack."),
+    ("runs unpack", "unpack:unpack", "Extract runs from a file written by runs pack."),
 )
 """Name, target in this package, and summary of each command."""
 

@@ -17,15 +17,15 @@ from agentbench_runs.unpacking import Limits, unpack_into
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @runs_out_flag
-@click.option("--max-size", type=SizeType(), default="20GB", show_default=True, help="Refuse files with more content.")
+@click.option("--max-size", type=SizeType(), default="20GB", show_default=True, help="Maximum size of the unpacked content.")
 def unpack(file: Path, out: str, max_size: int) -> None:
-    """Read runs from a file that `agentbench runs pack` has written.
+    """Extract runs from a file that `agentbench runs pack` has written.
 
     \b
     agentbench runs unpack comparison.tar.gz
 
-    The file may come from somebody whom you do not trust: it can only create new run directories, and all commands
-    treat what is in them as untrusted. A run whose directory already exists is refused.
+    The file may come from an untrusted source: it can only create new run directories, and all commands treat their
+    content as untrusted. A run whose directory already exists is refused.
     """
     for directory in unpack_file(file, Path(out), Limits(bytes=max_size)):
         say(f"unpacked {run_info(directory).short_name}: {directory}")

@@ -1,4 +1,4 @@
-"""Reads a file written by ``runs pack``, which may come from anybody, into a directory that nothing else uses.
+"""Reads a file written by ``runs pack``, which may be malicious, into a directory that nothing else uses.
 
 Only directories and regular files are accepted, each after its directory, so that there is never a link to follow. The
 headers are read one by one with a limit on each length: :mod:`tarfile` would read a header of any size into memory.
@@ -191,5 +191,5 @@ def _checked_parts(name: str) -> list[str]:
 
 def _too_large(most: int) -> InputError:
     return InputError(
-        f"it contains more than {most} bytes", remedy="If you trust its sender, allow more: --max-size SIZE"
+        f"it contains more than {most} bytes", remedy="If you trust its source, increase the limit: --max-size SIZE"
     )

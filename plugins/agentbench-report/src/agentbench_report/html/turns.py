@@ -2,7 +2,7 @@
 
 Requests of a model and the log of tool calls are separate files. A request is matched to the first line of the log with
 its id, tool and agent, or, if the line has no id, with its arguments. Other lines are calls that the agent's program
-made by itself: the events tell after which model call.
+made by itself; the events show after which model call.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def turns(records: Iterable[ConversationEntry], log: Sequence[LoggedCall], timel
     Args:
         records: the answered model calls, in order.
         log: the tool calls that are shown, in order.
-        timeline: tells the agent of each step, and the last model call before it.
+        timeline: has the agent of each step, and the last model call before it.
         texts: cuts long text.
     """
     joined = _Join(log=list(log), timeline=timeline, texts=texts)
