@@ -157,7 +157,8 @@ def _totals(runs: Sequence[RunInfo]) -> str:
     recorded, passed, scored = (sum(getattr(run, name) for run in runs) for name in ("recorded", "passed", "scored"))
     cost, seconds = sum(run.cost_usd for run in runs), sum(run.duration_sec for run in runs)
     return (
-        f"{len(runs)} run{'s' * (len(runs) != 1)}, {recorded} attempt{'s' * (recorded != 1)} ({passed} of {scored} scored passed), "
+        f"{len(runs)} run{'s' * (len(runs) != 1)}, {recorded} attempt{'s' * (recorded != 1)} "
+        f"({passed} of {scored} scored passed), "
         f"{cost:.2f} USD, {duration_text(seconds)}"
     )
 

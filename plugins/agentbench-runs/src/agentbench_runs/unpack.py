@@ -17,7 +17,9 @@ from agentbench_runs.unpacking import Limits, unpack_into
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @runs_out_flag
-@click.option("--max-size", type=SizeType(), default="20GB", show_default=True, help="Maximum size of the unpacked content.")
+@click.option(
+    "--max-size", type=SizeType(), default="20GB", show_default=True, help="Maximum size of the unpacked content."
+)
 def unpack(file: Path, out: str, max_size: int) -> None:
     """Extract runs from a file that `agentbench runs pack` has written.
 
