@@ -160,8 +160,9 @@ def test_from_init_to_prune(
 
     # compare in the browser, and open a regression side by side in one click
     page.goto(address.partition("?")[0])
-    for box in page.get_by_role("checkbox").all():
-        box.check()
+    boxes = page.get_by_role("checkbox")
+    boxes.last.check()  # A is the run that is selected first; the list begins with the latest one
+    boxes.first.check()
     look(page, shots, "list")
     page.get_by_role("link", name="Compare A and B").click()
     first = page.locator("#matrix tbody tr").first
@@ -172,8 +173,9 @@ def test_from_init_to_prune(
     first.get_by_role("rowheader").get_by_role("link").click()
     pair = page.locator("main#attempt")
     expect(pair.get_by_role("heading", name="Turns").first).to_be_visible()
-    expect(pair.locator(".beside.names")).to_contain_text("scripted")
-    expect(pair.locator(".beside.names")).to_contain_text("baseline")
+    expect(pair).to_contain_text("regressed")
+    expect(pair.locator(".beside.names .A")).to_contain_text("scripted")
+    expect(pair.locator(".beside.names .B")).to_contain_text("baseline")
     assert accessibility_problems(page) == []
     look(page, shots, "pair")
 

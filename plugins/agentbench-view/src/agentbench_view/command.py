@@ -42,4 +42,5 @@ def view(target: Path | None, port: int, open_browser: bool) -> int:
             webbrowser.open(address)
 
     serve(runs, port, started)
+    say(err=True)  # after the terminal's ^C
     return 0
