@@ -8,15 +8,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
-from agentbench_core import FailureReason, InputError
+from agentbench_core import AttemptRecord, FailureReason, InputError
 from agentbench_core.evidence import journal
 from agentbench_testing import write_run
 from agentbench_view import appended
 from agentbench_view.activity import Activities
 from agentbench_view.appended import AppendedFile
 from agentbench_view.events_index import EventsIndex
+from agentbench_view.pages import Pages
 from agentbench_view.runs import OpenRun
 
 
@@ -177,6 +179,27 @@ def test_activity_of_running_attempts(tmp_path: Path) -> None:
     bad += [("x", "tool_call_started", {"step": []}), ("other", "tool_call_started", {"step": 1, "tool": "t"})]
     assert happen(*bad)["x"]["steps"] == 8
     assert happen((None, "run_finished", {"status": "stopped"})) == {}
+
+
+def test_costs_that_were_not_reported_are_unknown_in_a_comparison(tmp_path: Path) -> None:
+    """As in ``report paired``: a request without a reported cost may have cost as much as was reserved for it."""
+    for name in "ab":
+        write_run(tmp_path / name, {"one": True, "two": True}, record=_with_cost)
+    opened = OpenRun(tmp_path / "a"), OpenRun(tmp_path / "b")
+    assert UNKNOWN not in "".join(Pages().report(opened))
+    request = line(99, "x", "llm_request", call=1, exchange=1, reserved_usd=0.5)
+    events = tmp_path / "a" / "events.jsonl"
+    first, rest = events.read_bytes().split(b"\n", 1)
+    events.write_bytes(b"\n".join([first, request.rstrip(), rest]))
+    assert UNKNOWN in "".join(Pages().report(opened))
+    assert opened[0].snapshot()["cost_usd"] == 0.2, "only what is known"
+
+
+UNKNOWN = "its records add up to 0.2 USD, but its calls may have cost up to 0.7 USD"
+
+
+def _with_cost(record: AttemptRecord) -> AttemptRecord:
+    return attrs.evolve(record, usage=attrs.evolve(record.usage, cost_usd=0.1, llm_calls=1))
 
 
 def test_edited_records_are_refused(run: Path) -> None:

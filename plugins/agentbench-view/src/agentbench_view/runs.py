@@ -87,7 +87,7 @@ class OpenRun:
                 "passed": passed,
                 "failed": len(scored) - passed,
                 "errors": len(rows) - len(scored),
-                "cost_usd": round(served.spent_usd(), 6),
+                "cost_usd": round(served.known_usd(), 6),
                 "damaged": self._index.damaged,
                 "running": len(running),
                 "attempts": [each.shown() for each in running[:MAX_SHOWN]],
