@@ -158,8 +158,7 @@ def _totals(runs: Sequence[RunInfo]) -> str:
     cost, seconds = sum(run.cost_usd for run in runs), sum(run.duration_sec for run in runs)
     return (
         f"{len(runs)} run{'s' * (len(runs) != 1)}, {recorded} attempt{'s' * (recorded != 1)} "
-        f"({passed} of {scored} scored passed), "
-        f"{cost:.2f} USD, {duration_text(seconds)}"
+        f"({passed} of {scored} scored passed), {cost:.2f} USD, {duration_text(seconds)}"
     )
 
 
