@@ -5,6 +5,7 @@ Every command that takes a run imports this module, so it imports what reads run
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -81,8 +82,9 @@ def find_run(text: str, out: Path) -> Path:
     from agentbench_core.evidence.reader import find_runs
     from agentbench_core.evidence.run_list import run_names
 
-    if Path(text).exists():
-        return Path(text)
+    with contextlib.suppress(OSError):  # such as a name that is too long
+        if Path(text).exists():
+            return Path(text)
     place, _, name = text.rpartition("/")
     directory = Path(place or "/") if "/" in text else out
     if latest := _LATEST.fullmatch(name):

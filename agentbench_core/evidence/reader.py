@@ -191,9 +191,13 @@ def checked_manifest(directory: Path) -> Any:
 def find_runs(out: Path) -> Sequence[Path]:
     """Every run directory in ``out``, sorted by name, which begins with the local time of its start.
 
-    Hidden directories are left out: they are being unpacked or deleted.
+    Hidden directories are left out: they are being unpacked or deleted. Raises InputError if ``out`` cannot be read;
+    one that does not exist has no runs.
     """
-    return sorted(path.parent for path in out.glob(f"[!.]*/{layout.MANIFEST}"))
+    try:
+        return sorted(path.parent for path in out.glob(f"[!.]*/{layout.MANIFEST}"))
+    except OSError as error:
+        raise InputError(f"{out} cannot be read: {error.strerror}") from None
 
 
 def _record(line: verification.Line) -> AttemptRecord:

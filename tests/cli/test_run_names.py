@@ -86,6 +86,8 @@ def test_an_existing_path_counts_first(agentbench: Any) -> None:
         ("nowhere/latest", "nowhere/latest: there are no runs in nowhere"),
         ("elsewhere/", "elsewhere is not a run directory (run.json not found)"),
         ("", "is not a run directory"),
+        ("x" * 5000, "is not a run directory (run.json not found)"),
+        ("x" * 5000 + "/latest", "cannot be read: File name too long"),
     ],
 )
 @pytest.mark.usefixtures("runs")

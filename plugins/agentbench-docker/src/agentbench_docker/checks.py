@@ -68,8 +68,12 @@ class Inspection:
         found = [warning.partition("; ") for warning in vulnerabilities(self.facts.runc)]
         if not found:
             return Finding("ok", f"{self.facts.runc}, without known vulnerabilities")
-        remedies = dict.fromkeys(remedy or "Compare its version with the advisories of runc" for _, _, remedy in found)
-        return Finding("warning", "; ".join(problem for problem, _, _ in found), "\n".join(remedies))
+        remedies = dict.fromkeys(remedy or "compare its version with the advisories of runc" for _, _, remedy in found)
+        return Finding(
+            "warning",
+            "; ".join(problem for problem, _, _ in found),
+            "\n".join(f"{each[:1].upper()}{each[1:]}." for each in remedies),
+        )
 
     def _buildx(self) -> Finding:
         if self._ask(lambda docker: docker.buildx.is_installed()):

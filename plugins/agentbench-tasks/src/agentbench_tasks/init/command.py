@@ -29,7 +29,7 @@ def init(app: App, /, directory: Path, suite: str, model: str, dry_run: bool) ->
     agentbench init
     agentbench init services/shop --model MAKER/MODEL
 
-    Everything else is found out: the repository, how its tests are run, the Docker engine, keys, and agents. No code of
+    Everything else is detected: the repository, how its tests are run, the Docker engine, keys, and agents. No code of
     the repository is run. Existing files are kept as they are, so that the command can be repeated.
     """
     if suite and not re.fullmatch(NAME_PATTERN, suite):
