@@ -95,7 +95,7 @@ def manifests(directory: Path) -> Iterator[dict[str, Any]]:
         value: dict[str, Any] = {}
         with contextlib.suppress(ValueError):
             value = journal.parsed(line, sealed=True)
-        if value.get("type") == _WRITTEN:
+        if value.get("type") == _WRITTEN and isinstance(value.get("manifest"), dict):
             yield value["manifest"]
 
 

@@ -76,6 +76,10 @@ class _Leaf(msgspec.Struct):
     value: Any = None
 
 
+class _Task(msgspec.Struct):
+    """A task, which is only counted."""
+
+
 class _Manifest(msgspec.Struct):
     """The fields of ``run.json`` that lists need."""
 
@@ -87,7 +91,7 @@ class _Manifest(msgspec.Struct):
     variant: str
     agent: str
     repeats: int
-    tasks: list[msgspec.Raw]
+    tasks: list[_Task]
     config: dict[str, _Leaf]
     model: dict[str, Any] | None = None
 

@@ -44,9 +44,10 @@ def read_tags(directory: Path) -> Mapping[str, str]:
         return {}
     except OSError as error:
         raise _invalid(path, error.strerror or "it cannot be read") from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise _invalid(path, "not a regular file")
     with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise _invalid(path, "not a regular file")
         data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:
         raise _invalid(path, f"larger than {_LARGEST} bytes")

@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from agentbench_core import InputError
+from agentbench_core.evidence.journal import event_line
 from agentbench_core.evidence.recovery import lock_run
 from agentbench_core.evidence.run_list import is_locked, list_runs, run_info
 from agentbench_core.evidence.tags import MOST_TAGS, read_tags, write_tags
@@ -62,7 +63,7 @@ def test_status_comes_from_the_last_event_and_the_lock(tmp_path: Path) -> None:
 
 def test_a_damaged_run_hides_no_other(tmp_path: Path) -> None:
     """R08: Each is named in a message; links and pipes are not read."""
-    for name in "abcdefg":
+    for name in "abcdefghi":
         write_run(tmp_path / name, {"one": True})
     (tmp_path / "a/run.json").write_text("{")
     (tmp_path / "b/attempts.jsonl").write_text("{}\n")
@@ -71,10 +72,23 @@ def test_a_damaged_run_hides_no_other(tmp_path: Path) -> None:
     (tmp_path / "e/run.json").unlink()
     os.mkfifo(tmp_path / "e/run.json")
     (tmp_path / "f/run.json").write_bytes(b"[" * 100_000)
+    (tmp_path / "g/tags.json").mkdir()
+    (tmp_path / "h/run.json").write_text("{}")
+    (tmp_path / "h/events.jsonl").write_bytes(
+        b"".join(
+            event_line(seq, None, "manifest_written", fields) for seq, fields in enumerate((b"{}", b'{"manifest":[]}'))
+        )
+    )
     problems: list[str] = []
     (only,) = list_runs(tmp_path, lambda error: problems.append(error.message))
-    assert only.directory.name == "g"
-    assert [f"/{name}" in problem for name, problem in zip("abcdef", problems, strict=True)] == [True] * 6
+    assert only.directory.name == "i"
+    assert [f"/{name}" in problem for name, problem in zip("abcdefgh", problems, strict=True)] == [True] * 8
+
+
+def test_a_command_with_a_name_that_is_not_utf8(tmp_path: Path) -> None:
+    """Such as ``--tasks`` with a directory of that name: run.json contains it as a lone surrogate."""
+    run = write_run(tmp_path / "x", {"one": True}, run={"argv": ("agentbench", "run", os.fsdecode(b"caf\xe9"))})
+    assert run_info(run.directory).planned == 1
 
 
 @pytest.mark.parametrize(
