@@ -174,8 +174,8 @@ def test_from_init_to_prune(
     pair = page.locator("main#attempt")
     expect(pair.get_by_role("heading", name="Turns").first).to_be_visible()
     expect(pair).to_contain_text("regressed")
-    expect(pair.locator(".beside.names .A")).to_contain_text("scripted")
-    expect(pair.locator(".beside.names .B")).to_contain_text("baseline")
+    expect(pair.locator(".beside.names .side.A")).to_contain_text("scripted")
+    expect(pair.locator(".beside.names .side.B")).to_contain_text("baseline")
     assert accessibility_problems(page) == []
     look(page, shots, "pair")
 

@@ -38,6 +38,7 @@ def test_an_unpacked_run_reads_as_before(agentbench: Any, make_run: MakeRun, tmp
     (run / "tasks/one/repo/empty").mkdir()
     (run / "tasks/one/repo" / os.fsdecode(b"caf\xe9" + b"x" * 200)).write_text("long name")
     (run / "tasks/one/repo/run.sh").touch(0o755)
+    (run / "tasks/one/repo" / ("d/" * 256)).mkdir(parents=True)  # as deep as files of workspaces are
     shown, report = (
         agentbench(*command).out for command in (("runs", "show", "a"), ("report", "summary", "--run", "a"))
     )
@@ -86,6 +87,9 @@ def test_what_cannot_be_packed(agentbench: Any, make_run: MakeRun, tmp_path: Pat
     os.mkfifo(run / "pipe")
     refused("pipe: it is not a regular file")
     (run / "pipe").unlink()
+    deep = run / ("d/" * 400)
+    deep.mkdir(parents=True)
+    refused("more than 300 levels of directories")
     refused("which it would contain", "-o", str(run / "x.tar.gz"))
     refused("pass the name of the file for several runs", "a")
     Path("mine").write_text("mine")
@@ -141,7 +145,7 @@ def test_the_good_file_is_accepted(good: list[Member]) -> None:
         *((name, "is not a path inside of a run") for name in ("a/../../../escaped", "/escaped", "../escaped", "..")),
         *((name, "is not a path inside of a run") for name in ("a/./x", "a//x", "a/tasks/..", "")),
         ("escaped", "is not in the directory of a run"),
-        ("a/" * 100 + "x", "a name that is too long"),
+        ("a/" * 300 + "x", "a name that is too long"),
     ],
 )
 def test_paths_that_lead_out_are_refused(good: list[Member], name: str, message: str) -> None:

@@ -41,6 +41,21 @@ def _left() -> str:
     return "".join(sorted(path.name for path in OUT.iterdir()))
 
 
+def test_runs_with_very_deep_directories_are_deleted(agentbench: Any, make_run: MakeRun) -> None:
+    """R01: Deeper than a function may call itself, as a run of somebody else may be."""
+    run = make_run("a")
+    here = os.open(run, os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    done = agentbench("runs", "prune", "--keep-last", "0", "--yes")
+    assert done.code == 0, done.err
+    assert not list(Path("artifacts/runs").iterdir())
+
+
 @pytest.mark.parametrize(
     ("flags", "deleted"),
     [
@@ -117,13 +132,14 @@ def test_a_run_that_starts_again_in_the_meantime_is_kept(agentbench: Any, make_r
 
 
 KILLED = """
-import os, shutil, signal, sys
+import os, signal
+from agentbench_runs import leftovers
 from agentbench_core.cli.main import main
 def stop(path):
     print("half", flush=True)
     os.remove(next(path.glob("*/run.json")))
     os.kill(os.getpid(), signal.SIGKILL)
-shutil.rmtree = stop
+leftovers.remove_tree = stop
 main(["runs", "prune", "--keep-last", "0", "--yes"])
 """
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from agentbench_core import InputError
+from agentbench_core import InputError, remove_tree
 from agentbench_core.harness import is_locked, lock_run
 
 _DELETING = ".agentbench-deleting-"
@@ -44,7 +43,7 @@ def delete_run(directory: Path) -> None:
 def delete(directory: Path) -> None:
     """Delete a leftover. Raises InputError if that fails."""
     try:
-        shutil.rmtree(directory)
+        remove_tree(directory)
     except FileNotFoundError:
         pass  # another process deletes it, too
     except OSError as error:
@@ -63,4 +62,5 @@ def unpacking(out: Path) -> Iterator[Path]:
         with lock_run(directory):
             yield directory
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(directory)

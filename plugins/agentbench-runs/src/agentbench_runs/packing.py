@@ -17,7 +17,7 @@ import click
 
 from agentbench_core import InputError, size_text
 from agentbench_core.harness import RUN, RunInfo, is_locked, run_info, say
-from agentbench_runs.unpacking import check_run_name
+from agentbench_runs.unpacking import DEEPEST, check_run_name
 
 _LOCK = ".lock"
 """The only file that is left out: it belongs to the machine."""
@@ -120,6 +120,8 @@ def _below(name: str, directory: Path) -> Iterator[tuple[str, Path]]:
     for path in sorted(directory.iterdir(), key=lambda path: os.fsencode(path.name)):
         if path.name == _LOCK and "/" not in name:
             continue
+        if name.count("/") + 2 > DEEPEST:
+            raise InputError(f"cannot pack {name[:200]}...: it has more than {DEEPEST} levels of directories")
         yield f"{name}/{path.name}", path
         if path.is_dir() and not path.is_symlink():
             yield from _below(f"{name}/{path.name}", path)

@@ -22,7 +22,8 @@ _BLOCK = tarfile.BLOCKSIZE
 _PIECE = 1 << 18  # bytes that are copied at once
 _LONGEST_NAME = 4096  # bytes
 _LONGEST_PART = 255  # bytes
-_DEEPEST = 64
+DEEPEST = 300
+"""The maximum number of parts of a path; the files of an attempt's workspace have up to 256."""
 _RATIO = 200
 """A file may become so many times larger; runs of real agents become about 10 times larger, and bombs 1000 times."""
 _FREE = 64 << 20  # bytes of content for which the ratio is not checked
@@ -181,7 +182,7 @@ class _Unpacking:
 
 def _checked_parts(name: str) -> list[str]:
     parts = name.split("/")
-    if len(os.fsencode(name)) > _LONGEST_NAME or len(parts) > _DEEPEST:
+    if len(os.fsencode(name)) > _LONGEST_NAME or len(parts) > DEEPEST:
         raise InputError("it contains a name that is too long")
     for part in parts:
         if part in ("", ".", "..") or "\0" in part or len(os.fsencode(part)) > _LONGEST_PART:
