@@ -60,7 +60,7 @@ class Terminal:
     def run(self, command: str, seconds: float = 60) -> str:
         """Run a command until the prompt is back, and return the visible lines. Its exit code must be 0."""
         self._call("send-keys", "C-l")
-        self.type(f"{command}; echo \"exit code $?\"")
+        self.type(f'{command}; echo "exit code $?"')
         match = self.wait_for(r"^exit code (\d+)$", seconds)
         assert match[1] == "0", self.screen()
         return self.screen()

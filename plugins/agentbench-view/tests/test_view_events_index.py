@@ -93,6 +93,7 @@ def test_damaged_lines_are_counted_and_left_out(run: Path) -> None:
         lines[3].replace(b'"repeat":1', b'"repeat":2'),
         line(90, "z", "task_started", task_id="one"),
         line(91, None, "task_started", task_id=[], repeat="x"),
+        journal.event_line(91, "z", "task_started", b'{"task_id":"one","repeat":1e999}'),
         line(92, "z", "task_finished", record={"attempt_id": "z"}),
         journal.add_checksum({"seq": 93, "at": "", "attempt_id": {}, "type": "task_started"}),
         b'{"type":"task_started",' + b"[" * 100_000 + b"\n",
@@ -105,7 +106,7 @@ def test_damaged_lines_are_counted_and_left_out(run: Path) -> None:
     again.extend()
     assert list(again.rows.values()) == list(index.rows.values())
     assert again.status == "completed"
-    assert again.damaged >= 6
+    assert again.damaged >= 7
 
 
 def test_replaced_and_shortened_files_are_read_again(run: Path) -> None:
@@ -177,7 +178,12 @@ def test_activity_of_running_attempts(tmp_path: Path) -> None:
     assert happen(("x", "tool_call_started", called))["x"]["tool"] == "run python -m pytest -q"
     bad: list[tuple[str | None, str, dict[str, Any]]] = [("x", "llm_response", {"cost_usd": "many"})]
     bad += [("x", "tool_call_started", {"step": []}), ("other", "tool_call_started", {"step": 1, "tool": "t"})]
+    bad += [
+        ("x", "tool_call_started", {"step": float("inf")}),
+        ("x", "llm_request", {"call": 2, "reserved_usd": 10**400}),
+    ]
     assert happen(*bad)["x"]["steps"] == 8
+    assert happen(("x", "llm_request", {"call": 3, "reserved_usd": float("nan")}))["x"]["cost_usd"] is None
     assert happen((None, "run_finished", {"status": "stopped"})) == {}
 
 

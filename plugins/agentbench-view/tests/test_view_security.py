@@ -231,6 +231,19 @@ def test_links_in_the_place_of_runs_and_their_files(runs: Path, serve: Serve) ->
             assert (answer.status_code, "links are not followed" in answer.text) == (404, True)
 
 
+def test_a_run_that_cannot_be_shown_is_no_server_error(runs: Path, serve: Serve) -> None:
+    """V09: a name that is not UTF-8, a huge plan, durations without end, and numbers of attempts with many digits."""
+    write_run(runs / os.fsdecode(b"caf\xe9"), {"one": True})
+    write_run(runs / "c", {"one": True}, run={"repeats": 10**9})
+    write_run(runs / "d", {"one": True, "two": True}, record=lambda each: attrs.evolve(each, duration_sec=1.7e308))
+    with serve(runs).client() as client:
+        assert "/run/a/" in client.get("/").text
+        assert client.get("/run/d/").text.rstrip().endswith("</html>")
+        for page in ("/run/c/", "/run/c/attempt/1", f"/run/a/attempt/{'9' * 5000}", "/run/caf%e9/"):
+            assert client.get(page).status_code == 404, page
+        assert "plans 1000000000 attempts" in client.get("/run/c/").text
+
+
 def test_a_single_run_is_shown_alone(runs: Path, serve: Serve) -> None:
     """V05: ``agentbench view RUN`` shows no other run of the directory."""
     with serve(runs / "a").client() as client:

@@ -5,6 +5,7 @@ All texts come from agents: they are shortened here, and escaped where they are 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,7 @@ from agentbench_view.events_index import EventsIndex, Span
 
 MAX_SHOWN = 50
 _LONGEST = 80
+_LONGEST_NAME = 300
 _PHASES = {
     "setup_command_started": "setup",
     "baseline_started": "baseline",
@@ -45,7 +47,7 @@ class Activity:
     _reserved: dict[tuple[object, object], float] = attrs.field(factory=dict)
 
     def see(self, kind: str, fields: Mapping[str, Any]) -> None:
-        """Take one event into account. Raises LookupError, TypeError or ValueError for fields of the wrong kind."""
+        """Take one event into account. Raises LookupError, TypeError, ValueError or OverflowError for wrong fields."""
         self.phase = _PHASES[kind]
         key = fields.get("call"), fields.get("exchange", 1)
         if kind == "tool_call_started":
@@ -62,12 +64,12 @@ class Activity:
         span = self.span
         name = span.task_id if span.repeat == 1 else f"{span.task_id}@{span.repeat}"
         return {
-            "name": name,
+            "name": escape_control(name[:_LONGEST_NAME]),
             "at": span.at[:30],
             "phase": self.phase,
             "steps": self.steps,
             "calls": self.calls,
-            "cost_usd": round(self.cost_usd, 6),
+            "cost_usd": shown_usd(self.cost_usd),
             "tool": self.tool,
         }
 
@@ -102,8 +104,13 @@ class Activities:
         try:
             fields = event_fields(line, "")
             self.by_attempt[fields["attempt_id"]].see(fields["type"], fields)
-        except (InputError, LookupError, TypeError, ValueError):
+        except (InputError, LookupError, TypeError, ValueError, OverflowError):
             return  # a damaged line, or an attempt that has ended
+
+
+def shown_usd(usd: float) -> float | None:
+    """A cost for JSON, which has no numbers that are infinite, as a damaged run may have."""
+    return round(usd, 6) if math.isfinite(usd) else None
 
 
 def _short(text: object) -> str:

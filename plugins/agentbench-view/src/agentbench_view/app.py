@@ -50,7 +50,7 @@ class Views:
         routes = [
             Route("/", self._list),
             Route("/run/{name}/", self._run),
-            Route("/run/{name}/attempt/{number:int}", self._attempt),
+            Route("/run/{name}/attempt/{number}", self._attempt),
             Route("/run/{name}/files/{path:path}", self._file),
             Route("/run/{name}/events", self._events),
             Route("/compare", self._compare),
@@ -75,17 +75,15 @@ class Views:
         return _page(self._pages.report([self._named(request)]), pages.report_policy())
 
     def _attempt(self, request: Request) -> Response:
-        html = self._pages.attempt([self._named(request)], request.path_params["number"])
-        return HTMLResponse(html)
+        number = _number(request.path_params["number"])
+        return HTMLResponse(self._pages.attempt([self._named(request)], number))
 
     def _compare(self, request: Request) -> Response:
         return _page(self._pages.report(self._both(request)), pages.report_policy())
 
     def _compared_attempt(self, request: Request) -> Response:
-        number = request.query_params.get("number", "")
-        if not (number.isascii() and number.isdigit() and len(number) < 10):
-            raise InputError("The number of the attempt is missing.")
-        return HTMLResponse(self._pages.attempt(self._both(request), int(number)))
+        number = _number(request.query_params.get("number", ""))
+        return HTMLResponse(self._pages.attempt(self._both(request), number))
 
     def _file(self, request: Request) -> Response:
         return file_response(self._named(request).directory, request.path_params["path"])
@@ -122,6 +120,12 @@ class Views:
         if names[0] == names[1]:
             raise InputError("Two different runs can be compared.", remedy="Select two runs in the list.")
         return self._runs.get(names[0]), self._runs.get(names[1])
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise InputError("The number of the attempt is missing.")
+    return int(text)
 
 
 def _page(pieces: object, policy: str) -> Response:

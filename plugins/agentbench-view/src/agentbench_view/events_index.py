@@ -117,7 +117,7 @@ class EventsIndex:
             elif kind.startswith("run_"):
                 self.status = str(value.get("status", UNFINISHED))
                 self.running.clear()
-        except (InputError, LookupError, TypeError, ValueError, AttributeError, msgspec.ValidationError):
+        except (InputError, LookupError, TypeError, ValueError, OverflowError, AttributeError):
             self.damaged += 1
 
 

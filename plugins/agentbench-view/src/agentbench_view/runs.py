@@ -12,7 +12,7 @@ import attrs
 
 from agentbench_core import InputError, RunView, escape_control, open_run
 from agentbench_core.harness import RunInfo, is_locked, run_info
-from agentbench_view.activity import MAX_SHOWN, Activities
+from agentbench_view.activity import MAX_SHOWN, Activities, shown_usd
 from agentbench_view.events_index import FILE, UNFINISHED, EventsIndex
 from agentbench_view.served_run import ServedRun, all_rows, check_records
 
@@ -87,7 +87,7 @@ class OpenRun:
                 "passed": passed,
                 "failed": len(scored) - passed,
                 "errors": len(rows) - len(scored),
-                "cost_usd": round(served.known_usd(), 6),
+                "cost_usd": shown_usd(served.known_usd()),
                 "damaged": self._index.damaged,
                 "running": len(running),
                 "attempts": [each.shown() for each in running[:MAX_SHOWN]],
@@ -183,8 +183,9 @@ class Runs:
             return False
         path = self.directory / name
         try:
+            name.encode()  # another name has no address
             return not path.is_symlink() and (path / "run.json").is_file()
-        except OSError:  # such as a name that is too long
+        except (OSError, UnicodeEncodeError):  # such as a name that is too long
             return False
 
 

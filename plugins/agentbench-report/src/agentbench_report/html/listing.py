@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from agentbench_core import AttemptRow, RunView
+from agentbench_core import AttemptRow, InputError, RunView
 from agentbench_core.harness import DateRange
 from agentbench_report.counts import RunCounts
 from agentbench_report.reading import count
@@ -15,6 +15,8 @@ from agentbench_report.summary import RunSummary, summarise
 PASSED, FAILED, MISSING = "passed", "failed", "missing"
 RESULTS = (PASSED, FAILED, MISSING)
 NOT_RECORDED = "not recorded"
+MOST = 200_000
+"""The maximum number of planned attempts: ``run.json`` may come from somebody else, and plan any number."""
 
 
 @attrs.frozen(kw_only=True)
@@ -79,9 +81,12 @@ def sides(views: Sequence[RunView], dates: DateRange) -> Sequence[Side]:
 
 
 def listing(runs: Sequence[Side]) -> Sequence[ListedAttempt]:
-    """All recorded or planned attempts, sorted by run, task and repeat."""
+    """All recorded or planned attempts, sorted by run, task and repeat. Raises InputError for more than ``MOST``."""
     attempts: list[ListedAttempt] = []
     for side in runs:
+        manifest = side.counts.manifest
+        if (planned := len(manifest.tasks) * manifest.repeats) > MOST:
+            raise InputError(f"{side.view.directory} plans {planned} attempts; a page shows at most {MOST}")
         quarantined = {(task.task_id, task.digest) for task in side.counts.tasks if task.quarantined}
         for task_id, repeat, digest, row in sorted(_attempts(side), key=lambda each: each[:3]):
             attempts.append(

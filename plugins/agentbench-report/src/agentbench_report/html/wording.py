@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 NONE = "–"  # noqa: RUF001 - an en dash for missing values
 
 
@@ -12,7 +14,7 @@ def share(value: float | None) -> str:
 
 def seconds(value: float | None) -> str:
     """A duration: milliseconds below a second, minutes and hours from two minutes on."""
-    if value is None:
+    if value is None or not math.isfinite(value):  # sums of durations that somebody wrote
         return NONE
     if value < 1:
         return f"{value * 1000:.0f} ms"

@@ -20,7 +20,7 @@
 
   // --- the state of the runs -------------------------------------------------------------------------------------------
   const number = (value) => value.toLocaleString("en");
-  const usd = (value) => `$${value.toFixed(value >= 100 || value === 0 ? 2 : 4)}`;
+  const usd = (value) => value === null ? "unknown cost" : `$${value.toFixed(value >= 100 || value === 0 ? 2 : 4)}`;
   const count = (value, word, className) => element("span", className, element("b", "", number(value)), ` ${word}`);
   const shownState = ({ state }, index) => {
     const left = state.planned - state.passed - state.failed - state.errors;
