@@ -283,7 +283,7 @@ def test_ctrl_c_ends_the_server_and_its_streams(runs: Path, serve: Serve) -> Non
         assert served.process.wait(20) == 0
         assert [line for line in lines if line.startswith("event:")] == []
     assert served.process.stderr is not None
-    assert served.process.stderr.read() == "stop with Ctrl-C\n"
+    assert served.process.stderr.read() == "stop with Ctrl-C\n\n"
 
 
 def test_missing_directory(run_agentbench: RunAgentbench, tmp_path: Path) -> None:
