@@ -33,7 +33,10 @@ def shorten(text: str, most: int) -> str:
 
 def printable(path: str) -> str:
     """A path for a message or a record: bytes that are not UTF-8 become ``\\xNN``."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    try:
+        return os.fsencode(path).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # a lone surrogate that stands for no byte, from JSON of somebody else
+        return escape_control(path)
 
 
 def name_some(names: Sequence[str]) -> str:

@@ -167,6 +167,7 @@ def test_what_setup_wrote_is_not_part_of_the_difference(runs: Runs, agentbench: 
         (lambda files, state: (files / "repo/stolen").symlink_to("/etc/passwd"), ""),
         (lambda files, state: ((files / "repo").rename(files / "old"), (files / "repo").symlink_to("/etc")), "repo"),
         (lambda files, state: (files / "repo/app.txt/x").mkdir(parents=True), ""),
+        (lambda files, state: state["odd"].append("\ud800"), ""),
         (lambda files, state: state.update(commit="0" * 40), "the attempt started from 0000"),
         (lambda files, state: state.update(removed=7), "removed: expected list of text"),
     ],
