@@ -218,6 +218,28 @@ def test_existing_runs_are_not_replaced(good: list[Member], kind: str) -> None:
     assert os.path.lexists(path)
 
 
+def test_a_run_that_appears_while_a_file_is_unpacked_is_kept(
+    make_run: MakeRun, agentbench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R04: As by a second ``runs unpack`` of the same file at the same time; then no run of the file appears."""
+    for name in "ab":
+        make_run(name)
+    assert agentbench("runs", "pack", "a", "b", "-o", "x.tar.gz").code == 0
+    lexists = os.path.lexists
+
+    def appears(path: Path) -> bool:
+        before = lexists(path)
+        if path == Path("new/b"):
+            path.mkdir()
+            (path / "mine").touch()
+        return before
+
+    monkeypatch.setattr(os.path, "lexists", appears)
+    with pytest.raises(InputError, match="cannot create new/b: Directory not empty"):
+        unpack_file(Path("x.tar.gz"), Path("new"), Limits())
+    assert [str(path) for path in sorted(Path("new").rglob("*"))] == ["new/b", "new/b/mine"]
+
+
 def test_bombs_are_refused(good: list[Member]) -> None:
     """R05: By their ratio, their size, or their number of files."""
     path = _archive(Path("x"), [*good, ("a/zeros", b"\0" * (100 << 20), {})])

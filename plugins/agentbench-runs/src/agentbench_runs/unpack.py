@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -51,6 +52,17 @@ def unpack_file(file: Path, out: Path, limits: Limits) -> list[Path]:
                 raise InputError(
                     f"{out / name} already exists", remedy="Unpack the file into another directory: --out DIR"
                 )
+        _move(names, content, out)
+    return [out / name for name in names]
+
+
+def _move(names: Sequence[str], content: Path, out: Path) -> None:
+    moved: list[str] = []
+    try:
         for name in names:
             (content / name).rename(out / name)
-    return [out / name for name in names]
+            moved.append(name)
+    except OSError as error:  # such as a run of the same name, which another process has written in the meantime
+        for name in moved:
+            (out / name).rename(content / name)
+        raise InputError(f"cannot create {out / names[len(moved)]}: {error.strerror}") from None
