@@ -208,6 +208,14 @@ def _with_cost(record: AttemptRecord) -> AttemptRecord:
     return attrs.evolve(record, usage=attrs.evolve(record.usage, cost_usd=0.1, llm_calls=1))
 
 
+def test_a_run_that_was_forgotten_and_replaced_has_another_version(run: Path) -> None:
+    """Pages are kept by version: those of the events before must not be shown."""
+    before = OpenRun(run).version()
+    for name in ("events.jsonl", "attempts.jsonl"):
+        (run / name).write_bytes((run / name).read_bytes().replace(b'"steps":', b'"steps": '))
+    assert OpenRun(run).version() != before
+
+
 def test_edited_records_are_refused(run: Path) -> None:
     """As by ``report html``: the records of a finished run are compared with its events."""
     records = run / "attempts.jsonl"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ MAX_OPEN = 16
 RUNNING = "running"
 _FILES = ("run.json", "attempts.jsonl", FILE)
 _Mark = tuple[object, ...]
+_numbers = itertools.count(1)
 
 
 class OpenRun:
@@ -32,6 +34,7 @@ class OpenRun:
         self._lock = threading.Lock()
         self._index = EventsIndex(directory)
         self._activities = Activities(self._index)
+        self._number = next(_numbers)  # pages of a run that was opened before are not those of this one
         self._opened: tuple[_Mark, RunView] | None = None
         self._served: tuple[_Mark, ServedRun] | None = None
 
@@ -114,7 +117,8 @@ class OpenRun:
     def _version(self) -> str:
         """The number of records and the status decide what pages show, and a new ``run.json`` after a resume."""
         opened = self._opened[0] if self._opened else ()
-        return f"{self._index.generation}.{len(self._index.rows)}.{self._index.status}.{hash(opened) & 0xFFFFFF:x}"
+        begin = f"{self._number}.{self._index.generation}"
+        return f"{begin}.{len(self._index.rows)}.{self._index.status}.{hash(opened) & 0xFFFFFF:x}"
 
     def _only_records(self) -> ServedRun:
         assert self._opened is not None
