@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-pytest_plugins = ["agentbench_testing.fixtures"]
-
 PLUGINS = Path(__file__).parents[2] / "plugins"
 
 

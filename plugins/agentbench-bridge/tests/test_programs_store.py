@@ -19,6 +19,7 @@ from agentbench_bridge.programs.elf import libc_of
 from agentbench_bridge.programs.files import digest
 from agentbench_bridge.programs.versions import Build, Known, parse
 from agentbench_core import InputError, SandboxError, UnavailableError
+from agentbench_testing.chat_server import DEFAULT_MODEL, LoopbackServer, error
 from agentbench_testing.fixtures import MakeTask, RunAgentbench
 
 THING = parse(
@@ -337,8 +338,9 @@ def test_unusable_program_is_reported_before_the_run(
     """Known before the first attempt, and nothing is recorded."""
     make_task()
     words = ("--suite", "mini", "--agent", "codex", "--sandbox", "local", "--allow-unisolated")
-    model = ("--llm", "openrouter", "--model", "m", "--set", "llm.base_url=http://127.0.0.1:9/v1")
-    done = run_agentbench("run", *words, *model, "--set", setting, OPENROUTER_API_KEY="key-of-the-user")
+    with LoopbackServer(lambda request: error(500, "no request is expected")) as server:
+        model = ("--llm", "openrouter", "--model", DEFAULT_MODEL, "--set", f"llm.base_url={server.base_url}")
+        done = run_agentbench("run", *words, *model, "--set", setting, OPENROUTER_API_KEY="key-of-the-user")
     assert done.code == code, done.err
     assert message in done.err
     assert not (tmp_path / "artifacts/runs").exists()

@@ -118,8 +118,8 @@ def test_free_space_of_an_engine_in_a_virtual_machine(
     assert bool(finding.remedy) == (status != "ok")
 
 
-@pytest.fixture
-def leftovers(clean: Path) -> Iterator[tuple[str, str]]:
+@contextlib.contextmanager
+def leftovers() -> Iterator[tuple[str, str]]:
     """A container and a network of a dead provider, and a container of a living one; returns the first two."""
     mark = secrets.token_hex(4)
     dead, living = f"/dead-{mark}", f"/living-{mark}"
@@ -137,17 +137,22 @@ def leftovers(clean: Path) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.docker
-def test_leftovers_of_killed_runs_are_named_and_kept(leftovers: tuple[str, str], clean: Path) -> None:
+@pytest.mark.usefixtures("clean")
+def test_leftovers_of_killed_runs_are_named_and_kept() -> None:
     """Those of living providers are not named; ``docker prune`` removes what is named."""
-    container, network = leftovers
-    finding = found()["leftovers"]
-    assert finding.status == "warning"
-    assert f"container {container[:12]}" in finding.detail
-    assert f"network {network}" in finding.detail
-    assert finding.remedy == "Run: agentbench docker prune"
-    assert docker("ps", "--quiet", "--no-trunc", "--filter", f"id={container}") == container
-    subprocess.run([AGENTBENCH, "docker", "prune"], check=True, capture_output=True)
-    assert container[:12] not in found()["leftovers"].detail
+    for _ in range(5):
+        with leftovers() as (container, network):
+            finding = found()["leftovers"]
+            if not docker("network", "ls", "--quiet", "--filter", f"name={network}"):
+                continue  # another test has started a provider, which removes leftovers
+            assert finding.status == "warning"
+            assert f"container {container[:12]}" in finding.detail
+            assert f"network {network}" in finding.detail
+            assert finding.remedy == "Run: agentbench docker prune"
+            subprocess.run([AGENTBENCH, "docker", "prune"], check=True, capture_output=True)
+            assert container[:12] not in found()["leftovers"].detail
+            return
+    pytest.fail("other tests removed the leftovers five times")
 
 
 @pytest.mark.docker

@@ -223,12 +223,12 @@ def test_process_1_ignores_term_int_and_hup(stage: Any, meanwhile: Any, hosted: 
     with stage.start(hosted=hosted) as started:
 
         def act() -> None:
-            started.wait_for("sleep 1")
+            started.wait_for("sleep 4")
             for name in ("TERM", "INT", "HUP"):
                 assert docker("kill", "--signal", name, started.id).returncode == 0
 
         meanwhile(act)
-        assert started.run("sleep 1; exit 7").exit_code == 7
+        assert started.run("sleep 4; exit 7").exit_code == 7
 
 
 @pytest.mark.parametrize("action", ["rm --force", "kill", "restart --time 0"])

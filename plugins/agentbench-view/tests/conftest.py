@@ -14,7 +14,7 @@ import attrs
 import httpx
 import pytest
 
-pytest_plugins = ["agentbench_testing.fixtures"]
+from agentbench_testing.fixtures import make_task as make_task, run_agentbench as run_agentbench
 
 COMMAND = [str(Path(sys.executable).parent / "agentbench"), "view"]
 

@@ -71,7 +71,7 @@ def _row(each: MetricComparison) -> AmountRow:
         difference=NONE if each.difference is None else signed(each.difference),
         interval=NONE if each.interval is None else f"{signed(each.interval.low)} to {signed(each.interval.high)}",
         ratio=", ".join(ratio()) or NONE,
-        change="unknown" if each.difference is None else each.change,
+        change=each.change,
     )
 
 
