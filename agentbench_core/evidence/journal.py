@@ -67,7 +67,7 @@ def lines(path: Path, *, sealed: bool, type_: str = "") -> Iterator[tuple[str, d
             value = parsed(line, sealed=sealed)
         except ValueError as error:
             raise damaged(where, error) from None
-        if value.get("type", "").startswith(type_):
+        if not type_ or str(value.get("type", "")).startswith(type_):
             yield where, value
 
 
@@ -111,6 +111,8 @@ def parsed(line: bytes, *, sealed: bool) -> dict[str, Any]:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
+    if sealed and not isinstance(value.get("type", ""), str):
+        raise ValueError("its type is not text")
     return value
 
 

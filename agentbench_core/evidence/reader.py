@@ -60,7 +60,7 @@ class RunDirectory:
 
     def explanations(self) -> Mapping[str, str]:
         """Explanations of outcomes by attempt id."""
-        return {end["attempt_id"]: end["explanation"] for end in self._ends()}
+        return {str(end.get("attempt_id")): str(end.get("explanation", "")) for end in self._ends()}
 
     def answers(self, task_id: str, repeat: int) -> Iterator[tuple[str, Request, Completion]]:
         """Each answered model call of the last attempt at a task, in order: agent, request, response."""
@@ -112,12 +112,15 @@ class RunDirectory:
         If the cost of an exchange is unknown, its reservation counts.
         """
         costs: dict[tuple[str, int, int], float] = {}
-        for _, value in journal.lines(self.directory / layout.EVENTS, sealed=True, type_="llm_"):
-            key = (value["attempt_id"], value["call"], value.get("exchange", 1))
-            if value["type"] == event_type(LLMRequest):
-                costs[key] = value["reserved_usd"]
-            elif value["cost_usd"] is not None:
-                costs[key] = value["cost_usd"]
+        for where, value in journal.lines(self.directory / layout.EVENTS, sealed=True, type_="llm_"):
+            try:
+                key = (value["attempt_id"], value["call"], value.get("exchange", 1))
+                if value["type"] == event_type(LLMRequest):
+                    costs[key] = float(value["reserved_usd"])
+                elif value["cost_usd"] is not None:
+                    costs[key] = float(value["cost_usd"])
+            except (KeyError, TypeError, ValueError, OverflowError) as error:
+                raise journal.damaged(where, f"a field is missing or wrong: {error}") from None
         return sum(costs.values())
 
     def unverified_records(self) -> int:

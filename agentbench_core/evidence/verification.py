@@ -214,7 +214,12 @@ def _unsealed(where: str, event: bytes) -> bytes:
 def _record(where: str, body: bytes) -> dict[str, Any] | None:
     """The record in an event; ``None`` if the event is not the end of an attempt."""
     event = _value((where, body))
-    return event["record"] if event.get("type") == _FINISHED else None
+    if not isinstance(event, dict) or event.get("type") != _FINISHED:
+        return None
+    record = event.get("record")
+    if not isinstance(record, dict) or not isinstance(record.get("attempt_id"), str):
+        raise journal.damaged(where, "it has no record")
+    return record
 
 
 def _value(line: Line) -> Any:

@@ -312,3 +312,33 @@ def test_missing_field_of_a_row_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"attempts.jsonl:1 is damaged: .*duration_sec"):
         list(run.rows())
     assert AttemptRow.__struct_fields__
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"type": 7},
+        {"type": ["llm_request"]},
+        {"type": "task_finished", "attempt_id": "x"},
+        {"type": "task_finished", "attempt_id": "x", "record": {"attempt_id": 7}},
+        {"type": "llm_request", "attempt_id": "x", "call": 1, "reserved_usd": 10**400},
+        {"type": "llm_response", "attempt_id": "x", "call": [], "cost_usd": 0.1},
+        {"type": "llm_response"},
+    ],
+    ids=lambda forged: json.dumps(forged)[:60],
+)
+def test_forged_event_with_a_valid_checksum_is_damage(tmp_path: Path, forged: dict[str, Any]) -> None:
+    """Runs may come from other people, so every reader reports such an event as damaged, with its line."""
+    run = write_run(tmp_path / "run", {"one": True})
+    with (tmp_path / "run/events.jsonl").open("ab") as events:
+        events.write(journal.add_checksum({"seq": 99, "at": "", **forged}))
+
+    def read_everything() -> None:
+        run.spent_usd()
+        run.explanations()
+        run.status()
+        for read in (run.rows, run.records, run.events):
+            list(read())
+
+    with pytest.raises(InputError, match=r"events\.jsonl:\d+ is damaged"):
+        read_everything()
