@@ -93,7 +93,7 @@ PASSED = "1 of 1 scored attempts passed (100%)"
 SHOWN = {
     "ab run ": f"note: using the docker sandbox, because the agent uses a model...\n...\n...variant baseline: {PASSED}",
     "ab run-task": f"note: using model sonnet (configs/models.yaml version 1, de...\n...\n...variant default: {PASSED}",
-    "agentbench run": f"custom-dev, variant subagents: {PASSED}",
+    "agentbench run": f"# custom-dev, variant subagents: {PASSED}",
     "ab validate-tasks": "...valid 2 ... note: no reference solution, so ...\n...\n1 of 1 tasks are valid",
     "ab report summary": "...custom-dev...",
     "ab report paired": "...McNemar...",
