@@ -23,6 +23,7 @@ class Terminal:
         self._tmux = ["tmux", "-L", "test", "-f", os.devnull]
         self._environment = {**environment, "TMUX_TMPDIR": self._sockets.name, "PS1": PROMPT}
         size = ["-x", str(columns), "-y", str(lines)]
+        self._commands = 0
         self._call("new-session", "-d", *size, "-c", str(directory), "bash", "--norc", "--noprofile")
         self._call("set-option", "-g", "history-limit", "20000")
         self.wait_for(rf"^{PROMPT.strip()}\s*$")
@@ -59,9 +60,10 @@ class Terminal:
 
     def run(self, command: str, seconds: float = 60) -> str:
         """Run a command until the prompt is back, and return the visible lines. Its exit code must be 0."""
+        self._commands += 1  # the screen may still show the end of the last command
         self._call("send-keys", "C-l")
-        self.type(f'{command}; echo "exit code $?"')
-        match = self.wait_for(r"^exit code (\d+)$", seconds)
+        self.type(f'{command}; echo "command {self._commands}: exit code $?"')
+        match = self.wait_for(rf"^command {self._commands}: exit code (\d+)$", seconds)
         assert match[1] == "0", self.screen()
         return self.screen()
 
