@@ -64,7 +64,8 @@ class Pages:
         key = _key(runs)
         if (known := self._reports.get(key)) is not None:
             return iter([known])
-        views = [run.served() for run in runs]  # after their versions: a record may have been added in between
+        # After their versions: a record may have been added in between.
+        views = [attrs.evolve(run.served(), exact_cost=len(runs) > 1) for run in runs]
         return self._rendered(key, page.render(views, _ALL, hosting=_hosting(key)))
 
     def attempt(self, runs: Sequence[OpenRun], number: int) -> str:

@@ -41,6 +41,8 @@ class ServedRun:
     rebuilt: int
     running_usd: float
     """US dollars spent by the running attempts."""
+    exact_cost: bool = False
+    """Whether :meth:`spent_usd` reads all events, which takes seconds in a large run. Only comparisons need it."""
 
     @property
     def directory(self) -> Path:
@@ -77,9 +79,9 @@ class ServedRun:
         return self.plain.explanations()
 
     def spent_usd(self) -> float:
-        """See the contract. Reads all events, so only comparisons call it; damaged events count as nothing."""
+        """See the contract; without :attr:`exact_cost`, or if an event is damaged, unknown costs count as nothing."""
         try:
-            return self.plain.spent_usd()
+            return self.plain.spent_usd() if self.exact_cost else self.known_usd()
         except InputError:
             return self.known_usd()
 
