@@ -110,7 +110,7 @@ def _blocks(lines: Iterator[str] | Sequence[str]) -> Iterator[list[str]]:
             block = []
         block, kind = [*block, line], this
         if this == "```":
-            fence = re.match("`+", line)[0]  # type: ignore[index]
+            fence = line[: len(line) - len(line.lstrip("`"))]
     if block:
         yield [*block, fence] if fence else block
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -20,9 +21,9 @@ HOSTILE = "[red]a[/red] **b** `c` |d| <e> \\f [g](h) \x1b[31m\u202e\nend"
 SHOWN = HOSTILE.translate(dict.fromkeys(map(ord, "\x1b\u202e\n"), "\N{REPLACEMENT CHARACTER}"))
 
 
-def laid_out(page: str, width: int, **how: object) -> str:
+def laid_out(page: str, width: int, **how: Any) -> str:
     out = io.StringIO()
-    render(page, Console(file=out, width=width, highlight=False, markup=False, emoji=False, **how))  # type: ignore[arg-type]
+    render(page, Console(file=out, width=width, highlight=False, markup=False, emoji=False, **how))
     return out.getvalue()
 
 

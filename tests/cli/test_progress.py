@@ -365,7 +365,7 @@ def test_no_color_keeps_the_display(on_terminal: Callable[..., OnTerminal]) -> N
 def test_other_terminals_get_lines(
     on_terminal: Callable[..., OnTerminal], arguments: tuple[str, ...], variables: dict[str, str]
 ) -> None:
-    """A dumb terminal, one that cannot show the characters, and whoever asks for it."""
+    """In a dumb terminal, in one that cannot show the characters, and with ``--progress plain``."""
     seen = on_terminal("--repeats", "2", *arguments, **variables).end()
     assert "\x1b" not in seen
     assert re.search(r"^\[1/2\] calls  one(@2)?  passed  [\d.]+ s  \(1 passed, .*ETA ", seen, re.MULTILINE)

@@ -212,11 +212,10 @@ def test_proxies_name_the_settings_that_setup_needs(
     assert settled.status == "ok"
 
 
+@pytest.mark.docker
 def test_without_an_engine_there_are_no_checks(clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one problem is reported, and not once per check."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-    if not any(Path(directory, "docker").exists() for directory in os.environ["PATH"].split(os.pathsep)):
-        pytest.skip("no docker command")
     with (
         contextlib.closing(DockerProvider(DockerOptions())) as provider,
         pytest.raises(UnavailableError, match="cannot reach a Docker engine"),

@@ -38,8 +38,8 @@ def using(factor: float) -> object:
 @pytest.fixture
 def runs(tmp_path: Path) -> tuple[str, str]:
     lost = {TASKS[0]: False, TASKS[1]: FailureReason.TIMEOUT, TASKS[2]: FailureReason.LLM_ERROR}
-    write_run(tmp_path / "a", dict.fromkeys(TASKS, True), record=using(1), run={"variant": "a"})  # type: ignore[arg-type]
-    write_run(tmp_path / "b", dict.fromkeys(TASKS, True) | lost, record=using(1.3), run={"variant": "b"})  # type: ignore[arg-type]
+    write_run(tmp_path / "a", dict.fromkeys(TASKS, True), record=using(1), run={"variant": "a"})
+    write_run(tmp_path / "b", dict.fromkeys(TASKS, True) | lost, record=using(1.3), run={"variant": "b"})
     (tmp_path / "gate.yaml").write_text("margin: 0.05\nmin_pairs: 5\nmax_cost_ratio: 1.2\n")
     return str(tmp_path / "a"), str(tmp_path / "b")
 

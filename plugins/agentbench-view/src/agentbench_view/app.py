@@ -16,7 +16,8 @@ address                          answer
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 import anyio
 from starlette.applications import Starlette
@@ -26,9 +27,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from agentbench_core import AgentBenchError, InputError, escape_control
+from agentbench_core import AgentBenchError, InputError, PathEscapeError, ToolError, Tree, escape_control
 from agentbench_view import pages
-from agentbench_view.evidence import file_response
 from agentbench_view.runs import RUNNING, OpenRun, Runs
 
 _PERIOD = 0.5
@@ -36,6 +36,8 @@ _PERIOD_OF_ENDED_RUNS = 3.0
 _SILENCE = 15.0
 """Seconds between looks at a run, and until a comment shows that a silent connection is alive."""
 _RETRY_MS = 2000
+_MAX_BYTES = 16 << 20
+"""The maximum number of bytes that are sent of a file."""
 
 
 class Views:
@@ -86,7 +88,7 @@ class Views:
         return HTMLResponse(self._pages.attempt(self._both(request), number))
 
     def _file(self, request: Request) -> Response:
-        return file_response(self._named(request).directory, request.path_params["path"])
+        return _file_as_text(self._named(request).directory, request.path_params["path"])
 
     async def _events(self, request: Request) -> Response:
         run = await run_in_threadpool(self._named, request)
@@ -128,8 +130,26 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _page(pieces: object, policy: str) -> Response:
-    return StreamingResponse(pieces, headers={"content-security-policy": policy}, media_type="text/html")  # type: ignore[arg-type]
+def _page(pieces: Iterator[str], policy: str) -> Response:
+    return StreamingResponse(pieces, headers={"content-security-policy": policy}, media_type="text/html")
+
+
+def _file_as_text(run: Path, path: str) -> Response:
+    """A file by its path in the run directory, as text that the browser does not interpret, whatever it contains.
+
+    No link is followed, not even if the directory changes at the same time. Raises InputError if there is no such file.
+    """
+    try:
+        with Tree(run) as tree:
+            data = tree.read(path, limit=_MAX_BYTES + 1)
+    except (ToolError, PathEscapeError, OSError) as error:
+        raise InputError(f"{path[:300]!r} cannot be shown: {error}") from None
+    if len(data) > _MAX_BYTES:
+        data = data[:_MAX_BYTES] + f"\n[... cut: only the first {_MAX_BYTES} bytes are shown ...]\n".encode()
+    response = PlainTextResponse(headers={"content-disposition": "inline"})
+    response.body = data  # as it is: its encoding may be any
+    response.headers["content-length"] = str(len(data))
+    return response
 
 
 async def _refused(request: Request, error: Exception) -> Response:
