@@ -10,7 +10,7 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 
-NORMALIZER_VERSION = "3"
+NORMALIZER_VERSION = "4"
 """Incremented when the rules of :func:`normalize_output` change; a replay records which rules it used."""
 
 _Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
@@ -126,7 +126,7 @@ _NARROW: Sequence[_Rule] = ((_PATH, functools.partial(_path, every=False)), *_GE
 _BROAD: Sequence[_Rule] = ((_PATH, functools.partial(_path, every=True)), *_GENERATED_NAMES, *_RUNNER_RULES, *_MOMENTS)
 
 _CUT = re.compile(
-    r"\n?\[(?:\.\.\. \d++ [a-z]++ left out \.\.\.|\d++ characters of output dropped[^\]\n]*+)\]\n?|\n\[\.\.\.\]\n"
+    r"\n?\[(?:\.\.\. \d++ [a-z]++ left out \.\.\.|\d++ characters of output dropped[^\[\]\n]*+)\]\n?|\n\[\.\.\.\]\n"
 )
 """Markers of output truncated by the harness or an agent."""
 _GRAIN = 512

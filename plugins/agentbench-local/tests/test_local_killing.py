@@ -159,9 +159,10 @@ def test_run_once_leaves_no_process(make: Make, workspace: Path, mark: Mark) -> 
     assert mark.alive() == []
 
 
-def test_a_command_that_stops_its_supervisor(sandbox: LocalSandbox, mark: Mark) -> None:
-    """The supervisor is resumed, and kills the command."""
-    result = sandbox.exec("kill -STOP $PPID; sleep 600", deadline=Deadline(0.3), env=mark.env)
+@pytest.mark.parametrize("command", ["kill -STOP $PPID; sleep 600", "while kill -STOP $PPID; do :; done"])
+def test_a_command_that_stops_its_supervisor(command: str, sandbox: LocalSandbox, mark: Mark) -> None:
+    """The supervisor is resumed as often as necessary, and kills the command."""
+    result = sandbox.exec(command, deadline=Deadline(0.3), env=mark.env)
     assert result.timed_out
     assert mark.alive() == []
 

@@ -142,14 +142,13 @@ class Command:
                 return
             with contextlib.suppress(OSError):
                 self._control.send(b"k")
-                if self._pids and not self.exited:
-                    os.kill(self._pids[0], signal.SIGCONT)  # its command may have stopped it
         give_up_at = time.monotonic() + KILL_GRACE
         while not self.exited:
             if time.monotonic() > give_up_at:
                 raise SandboxError(
                     "processes started by a command could not be killed", remedy="look for stuck processes"
                 )
+            self._resume_supervisor()
             self._listen(POLL)
 
     def close(self) -> None:
@@ -178,6 +177,16 @@ class Command:
                 os.close(descriptor)
             self._open.clear()
 
+    def _resume_supervisor(self) -> None:
+        """Resume the supervisor, which its command may have stopped, and may stop again until it is killed."""
+        with self._lock:
+            if self._pids is None or self.exited:
+                return
+            if self.exit_code is None:
+                self._kill_group(self._pids[1])
+            with contextlib.suppress(OSError):
+                os.kill(self._pids[0], signal.SIGCONT)
+
     def _pump(self, seconds: float) -> None:
         """Wait up to ``seconds`` for output or messages, and read them."""
         for key, _ in self._selector.select(seconds):
@@ -191,7 +200,7 @@ class Command:
 
     def _listen(self, seconds: float) -> None:
         """Wait up to ``seconds`` for messages from the supervisor, but not for output."""
-        with selectors.DefaultSelector() as selector, contextlib.suppress(ValueError):  # released by another thread
+        with selectors.DefaultSelector() as selector, contextlib.suppress(ValueError, OSError):  # released meanwhile
             selector.register(self._control, selectors.EVENT_READ)
             if selector.select(seconds):
                 self._receive()
@@ -244,9 +253,13 @@ class Command:
         """Record the command as killed if it killed its supervisor. Raises SandboxError if the supervisor failed."""
         if self._pids is None or self._failure:
             raise SandboxError(f"the supervisor of a command failed: {self._failure or 'it has exited'}")
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._pids[1], signal.SIGKILL)
+        self._kill_group(self._pids[1])
         self.exit_code = 128 + signal.SIGKILL
+
+    @staticmethod
+    def _kill_group(leader: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
 
 
 class Supervision:
