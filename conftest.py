@@ -23,7 +23,7 @@ from hypothesis import settings
 from agentbench_core.values.task import EnvironmentSettings
 
 if TYPE_CHECKING:  # needed only by tests with a browser
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 # No deadline per example. In CI, examples are always the same: new ones are only useful where failures can be fixed.
 settings.register_profile(
@@ -146,6 +146,18 @@ def _remove_images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         names = subprocess.run(listing, capture_output=True, text=True).stdout.split()
         if leftovers := [name for name in names if name.endswith(marks)]:
             subprocess.run(["docker", "image", "rm", *leftovers], capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium, headless. The only one of a process: Playwright cannot be started twice."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=sandbox)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Servers, Chromium, and the runs with harmless and hostile evidence of the tests of ``report html``."""
+"""Servers, and the runs with harmless and hostile evidence of the tests of ``report html``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _loaded(path: Path) -> ModuleType:
 
 _report = _loaded(PLUGINS / "agentbench-report/tests/html/conftest.py")
 _view = _loaded(PLUGINS / "agentbench-view/tests/conftest.py")
-make_evidence, hostility, chromium = _report.make_evidence, _report.hostility, _report.chromium
+make_evidence, hostility = _report.make_evidence, _report.hostility
 serve = _view.serve
 
 

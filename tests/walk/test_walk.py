@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from tests.docs.runner import ROOT
 from tests.walk.terminal import Terminal
@@ -64,16 +64,6 @@ def open_terminal(team: Path, environment: dict[str, str]) -> Iterator[Callable[
 
 
 @pytest.fixture
-def browser() -> Iterator[Browser]:
-    """Debian's Chromium, headless."""
-    with sync_playwright() as playwright:
-        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=sandbox)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
 def shots(tmp_path: Path) -> Path:
     """Where screenshots are saved."""
     directory = Path(os.environ.get("AGENTBENCH_SCREENSHOTS") or tmp_path / "screenshots")
@@ -96,7 +86,7 @@ def look(page: Page, shots: Path, name: str) -> None:
 def test_from_init_to_prune(
     team: Path,
     open_terminal: Callable[..., Terminal],
-    browser: Browser,
+    chromium: Browser,
     shots: Path,
     accessibility_problems: Problems,
 ) -> None:
@@ -121,7 +111,7 @@ def test_from_init_to_prune(
     server = open_terminal()
     server.type("agentbench view")
     address = server.wait_for(r"http://127\.0\.0\.1:\d+/\?token=\S+")[0]
-    page = browser.new_page()
+    page = chromium.new_page()
     page.set_default_timeout(60_000)
     page.goto(address)
     expect(page.locator("table.runs tbody tr")).to_have_count(1)
@@ -181,7 +171,7 @@ def test_from_init_to_prune(
 
     # export
     shell.run("agentbench report html --run latest~1 --run-b latest --margin 0.1 --out report.html", 120)
-    file = browser.new_page()
+    file = chromium.new_page()
     file.goto((team / "report.html").as_uri())
     expect(file.locator("#matrix tbody tr")).to_have_count(2)
     shell.run("agentbench runs pack latest --output handed-over.tar.gz")

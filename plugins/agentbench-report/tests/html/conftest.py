@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -352,18 +350,6 @@ def report_once(
 def one(make_evidence: Callable[..., RunView], report_once: Callable[..., Path]) -> Path:
     """The report on one harmless run."""
     return report_once("one", lambda: [make_evidence()])
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    """Debian's Chromium, headless."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=sandbox)
-        yield browser
-        browser.close()
 
 
 @attrs.define
