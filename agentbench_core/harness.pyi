@@ -23,7 +23,10 @@ from .cli.flags import (
     task_flag as task_flag,
     tasks_flag as tasks_flag,
 )
-from .cli.groups import variant_for_tasks as variant_for_tasks
+from .cli.groups import (
+    reporters_of as reporters_of,
+    variant_for_tasks as variant_for_tasks,
+)
 from .cli.page import (
     print_page as print_page,
     show_page as show_page,
@@ -111,6 +114,11 @@ from .run.attempt.record import AttemptResult as AttemptResult
 from .run.attempt.session import (
     Session as Session,
     open_session as open_session,
+)
+from .run.group.merge_files import write_merge as write_merge
+from .run.group.merging import (
+    Merge as Merge,
+    plan_merges as plan_merges,
 )
 from .run.observer import RunObserver as RunObserver
 from .run.plan import AttemptPlan as AttemptPlan

@@ -88,7 +88,9 @@ def _conditions(run: RunView, records: Sequence[AttemptRecord]) -> Iterator[str]
     unscored = sum(not record.scored for record in records)
     if unscored:
         yield f"not scored (infrastructure errors, not failures): {unscored}"
-    planned = len(run.manifest.tasks) * run.manifest.repeats
+    if run.manifest.shard:
+        yield f"shard {run.manifest.shard}: only a part of the attempts; merge the runs of all shards before you compare"
+    planned = run.manifest.planned
     if planned > len(records):
         yield f"not attempted: {planned - len(records)} of {planned}"
     changes = [change for resumption in run.manifest.resumed for change in resumption.changes]

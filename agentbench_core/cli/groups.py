@@ -22,10 +22,11 @@ from agentbench_core.evidence.reader import RunDirectory, open_run
 from agentbench_core.inputs.config import Layer, Resolved, RunSettings, layer, recorded, resolve
 from agentbench_core.inputs.quarantine import quarantine
 from agentbench_core.inputs.suite import TASK_FILE, Task, read_task, select
+from agentbench_core.plugin.contracts import RunView
 from agentbench_core.plugin.registry import Registry
 from agentbench_core.run.group.group import RunPlan
 from agentbench_core.run.readiness import run_checks
-from agentbench_core.run.variant import Variant, make_variant, variant_without_agents
+from agentbench_core.run.variant import ConfiguredComponent, Variant, configured, make_variant, variant_without_agents
 from agentbench_core.values.record import RunManifest
 
 _PLANNED = ("suite", "variant", "out")
@@ -132,7 +133,9 @@ def resumed_group(
         for task in tasks
         if (entry := planned.get(task.spec.id)) is not None
     }
-    return attrs.evolve(group, resumed=by_variant, allow_changes=allow_changes, quarantined=quarantined)
+    return attrs.evolve(
+        group, resumed=by_variant, allow_changes=allow_changes, quarantined=quarantined, shard=first.shard
+    )
 
 
 def replayed_group(
@@ -155,7 +158,14 @@ def replayed_group(
     tasks = select(tasks_of(run, typed.get("tasks")), globs)
     check_same_plan(run, tasks, globs, ", or select the tasks to replay: --task GLOB")
     variants = make_variants(app, {run.manifest.variant: resolved}, tasks, allow_unisolated=allow_unisolated)
-    return make_group(app, resolved.settings.run, run.manifest.suite, tasks, variants, run.manifest.presets)
+    group = make_group(app, resolved.settings.run, run.manifest.suite, tasks, variants, run.manifest.presets)
+    return attrs.evolve(group, shard=run.manifest.shard)
+
+
+def reporters_of(app: App, run: RunView) -> Sequence[ConfiguredComponent]:
+    """The reporters that a run was planned with. Raises InputError if one is not installed or its options are invalid."""
+    resolved = resolve([recorded(str(run.directory / MANIFEST), run.manifest.config)], app.registry.name_of)
+    return [configured(app.registry, resolved, "reporter", name) for name in resolved.settings.reporters]
 
 
 def _older_prompts(app: App, run: RunDirectory) -> Sequence[Layer]:
@@ -173,8 +183,9 @@ def runs_of_one_plan(directories: Sequence[Path], flag: str) -> Mapping[str, Run
     """Runs of one plan, by variant name. Raises InputError if plans differ, UsageError if a run is passed twice."""
     runs = [open_run(directory) for directory in directories]
     first = runs[0].manifest
+    plan = ("group_id", "tasks", "repeats", "shard")
     for run in runs[1:]:
-        if any(getattr(run.manifest, name) != getattr(first, name) for name in ("group_id", "tasks", "repeats")):
+        if any(getattr(run.manifest, name) != getattr(first, name) for name in plan):
             raise InputError(
                 f"{run.directory} and {runs[0].directory} do not have the same plan",
                 remedy="Pass them one at a time.",

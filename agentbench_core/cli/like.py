@@ -80,7 +80,7 @@ def like_group(app: App, directories: Sequence[Path], typed: Mapping[str, Any], 
     for variant in variants:
         _print_plan(by_variant[variant.name].manifest, settings, tasks, variant, app.registry)
     group = make_group(app, settings, first.manifest.suite, tasks, variants, first.manifest.presets)
-    return attrs.evolve(group, like=by_variant)
+    return attrs.evolve(group, like=by_variant, shard=first.manifest.shard)
 
 
 def _plan(run: RunDirectory) -> Layer:

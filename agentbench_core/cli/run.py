@@ -33,6 +33,18 @@ from agentbench_core.run.group.runner import RunResult, run_group
 from agentbench_core.run.variant import Variant, wrong_components
 from agentbench_core.values.dates import DateRange
 from agentbench_core.values.failures import Outcome
+from agentbench_core.values.shard import Shard, parse_shard
+
+
+class ShardType(click.ParamType[Shard]):
+    """A shard, such as ``2/8``."""
+
+    name = "shard"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Shard:
+        """Parse it."""
+        return parse_shard(value)
+
 
 _UNISOLATED = click.option(
     "--allow-unisolated", is_flag=True, help="Allow agents that use a model to run in a sandbox that is not isolated."
@@ -66,6 +78,12 @@ _UNISOLATED = click.option(
     help="Tag the run, to find it with `agentbench runs list --tag`. Repeatable.",
 )
 @click.option(
+    "--shard",
+    metavar="I/N",
+    type=ShardType(),
+    help="Run only part I of N of the attempts; the other machines run the other parts. See `agentbench runs merge`.",
+)
+@click.option(
     "--allow-changes", is_flag=True, help="With --resume: continue even if tasks, settings or versions have changed."
 )
 @_UNISOLATED
@@ -79,6 +97,7 @@ def run(
     resumed: tuple[Path, ...],
     like: tuple[Path, ...],
     tags: tuple[str, ...],
+    shard: Shard | None,
     allow_changes: bool,
     allow_unisolated: bool,
     display: str,
@@ -93,6 +112,7 @@ def run(
     agentbench run --suite mine --variant baseline --since 2025-03-01
     agentbench run --resume RUN
     agentbench run --like RUN
+    agentbench run --suite custom-dev --variant baseline --shard 1/3
 
     Each variant gets its own run directory with one record per attempt, all events, and the evidence.
 
@@ -105,6 +125,8 @@ def run(
     """
     if resumed and like:
         raise click.UsageError("--resume continues a run and --like starts a new one; pass only one of them")
+    if shard and resumed:
+        raise click.UsageError("--resume continues a run with its own shard; remove --shard")
     if allow_changes and not resumed:
         raise click.UsageError("--allow-changes is only valid with --resume")
     for flag, value in (("--resume", resumed), ("--like", like)):
@@ -122,7 +144,7 @@ def run(
         group = resumed_group(app, resumed, typed, allow_changes=allow_changes, allow_unisolated=allow_unisolated)
     else:
         group = _new_group(app, typed, find, allow_unisolated)
-    return _run(app, attrs.evolve(group, tags=parsed), allow_unisolated, display)
+    return _run(app, attrs.evolve(group, tags=parsed, shard=shard or group.shard), allow_unisolated, display)
 
 
 @click.command()

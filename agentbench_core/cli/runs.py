@@ -19,7 +19,7 @@ from agentbench_core.evidence.reader import RunDirectory, open_run
 from agentbench_core.evidence.recovery import rebuild, restore_manifest
 from agentbench_core.evidence.run_list import run_name
 from agentbench_core.evidence.tags import read_tags
-from agentbench_core.run.group.manifest import in_words
+from agentbench_core.run.group.differences import in_words
 from agentbench_core.values.failures import Outcome
 from agentbench_core.values.record import AttemptRecord
 
@@ -45,6 +45,8 @@ def show_run(run_dir: Path, as_json: bool) -> None:
         ("path", str(run.directory)),
         ("started", manifest.created_at),
         *((("like", in_words(manifest.like)),) if manifest.like else ()),
+        *((("shard", f"{manifest.shard}, attempts {manifest.planned}"),) if manifest.shard else ()),
+        *(("merged", f"shard {part.shard}: {part.run_id}, {part.created_at}") for part in manifest.merged),
         *(("resumed", "; ".join([resumption.at, *resumption.changes])) for resumption in manifest.resumed),
         ("status", run.status()),
         *((("tags", " ".join(f"{key}={value}" for key, value in tags.items())),) if tags else ()),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import re
 
+from agentbench_core.values.shard import Shard
+
 MANIFEST = "run.json"
 ATTEMPTS = "attempts.jsonl"
 EVENTS = "events.jsonl"
@@ -25,10 +27,16 @@ LOG_LINES = 1000
 """Number of lines kept at the beginning and at the end of a log."""
 
 
-def run_directory_name(started: datetime.datetime, suite: str, variant: str, model: str) -> str:
-    """``2025-12-15T18-00-00-0500__custom-dev__baseline__anthropic_claude-3-5``; without a model, no last part."""
+def run_directory_name(
+    started: datetime.datetime, suite: str, variant: str, model: str, shard: Shard | None = None
+) -> str:
+    """``2025-12-15T18-00-00-0500__custom-dev__baseline__anthropic_claude-3-5``; without a model, no last part.
+
+    A shard has its number in the name, since the runs of all shards are collected in one directory.
+    """
     stamp = started.strftime("%Y-%m-%dT%H-%M-%S%z")
-    parts = [stamp, suite, variant, *([model] if model else [])]
+    numbers = [f"shard-{shard.index}-of-{shard.count}"] if shard else []
+    parts = [stamp, suite, variant, *([model] if model else []), *numbers]
     return "__".join(re.sub(r"[^A-Za-z0-9.+-]+", "_", part)[:60] for part in parts)
 
 

@@ -21,6 +21,7 @@ from agentbench_core.evidence.tags import read_tags
 from agentbench_core.evidence.verification import UNFINISHED, decoder
 from agentbench_core.values.record import SCHEMA
 from agentbench_core.values.row import RecordKey
+from agentbench_core.values.shard import Shard, planned_count
 
 RUNNING = "running"
 """The status of a run whose directory is locked by the process that writes it."""
@@ -77,7 +78,12 @@ class _Leaf(msgspec.Struct):
 
 
 class _Task(msgspec.Struct):
-    """A task, which is only counted."""
+    id: str
+
+
+class _Shard(msgspec.Struct):
+    index: int
+    count: int
 
 
 class _Manifest(msgspec.Struct):
@@ -94,6 +100,7 @@ class _Manifest(msgspec.Struct):
     tasks: list[_Task]
     config: dict[str, _Leaf]
     model: dict[str, Any] | None = None
+    shard: _Shard | None = None
 
 
 class _Result(msgspec.Struct):
@@ -142,7 +149,7 @@ def run_info(directory: Path) -> RunInfo:
         model=str(name or ""),
         status=_status(directory),
         repeats=manifest.repeats,
-        planned=len(manifest.tasks) * manifest.repeats,
+        planned=_planned(directory, manifest),
         recorded=len(results),
         scored=len(scored),
         passed=sum(attempt.result.passed for attempt in scored),
@@ -203,6 +210,14 @@ def _read_manifest(directory: Path) -> _Manifest:
     if manifest.schema != SCHEMA:
         raise InputError(f"{path} has schema version {manifest.schema}; this agentbench reads version {SCHEMA}")
     return manifest
+
+
+def _planned(directory: Path, manifest: _Manifest) -> int:
+    try:
+        shard = None if manifest.shard is None else Shard(index=manifest.shard.index, count=manifest.shard.count)
+        return planned_count([task.id for task in manifest.tasks], manifest.repeats, shard)
+    except ValueError as error:
+        raise InputError(f"{directory / layout.MANIFEST}: {error}") from None
 
 
 def _name(directory: Path, manifest: _Manifest) -> RunName:

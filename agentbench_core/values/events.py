@@ -13,7 +13,7 @@ from typing import Any, get_args
 import attrs
 from attrs.validators import instance_of
 
-from agentbench_core.values.record import AttemptRecord, RunManifest
+from agentbench_core.values.record import AttemptRecord, MergedRun, RunManifest
 
 _TEXT = instance_of(str)  # agents write some of these events, and an unreadable line would damage the file
 
@@ -39,6 +39,13 @@ class RunResumed:
 
     kept: int  #: number of attempts already recorded
     attempts: int  #: number of attempts still to run
+
+
+@attrs.frozen(kw_only=True)
+class ShardMerged:
+    """The run of a shard was merged into this run; its events follow, except those of the run as a whole."""
+
+    run: MergedRun  #: that run
 
 
 @attrs.frozen(kw_only=True)
@@ -231,6 +238,7 @@ Event = (
     ManifestWritten
     | RunStarted
     | RunResumed
+    | ShardMerged
     | TaskStarted
     | SetupCommandStarted
     | SetupCommandFinished

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -11,6 +12,7 @@ from attrs.validators import deep_iterable, deep_mapping, instance_of, optional
 
 from agentbench_core.values.failures import FailureReason, Outcome
 from agentbench_core.values.messages import ModelFacts
+from agentbench_core.values.shard import Shard, planned_count, planned_repeats
 
 SCHEMA = 2
 _TEXT = instance_of(str)
@@ -241,6 +243,24 @@ class ReproducedRun:
 
 
 @attrs.frozen(kw_only=True)
+class MergedRun:
+    """The run of one shard, as merged into another run."""
+
+    run_id: str  #: id of that run
+    group_id: str  #: shared by all runs of its command
+    shard: Shard  #: its part of the plan
+    created_at: str  #: local time with offset, ISO 8601
+    argv: tuple[str, ...]  #: the command line
+    platform: Mapping[str, str]  #: facts about the machine
+    status: str  #: its status when it was merged
+    records: str  #: digest of its `attempts.jsonl`
+
+
+def _check_divisible(manifest: RunManifest, _: Any, shard: Shard | None) -> None:
+    planned_count([task.id for task in manifest.tasks], manifest.repeats, shard)
+
+
+@attrs.frozen(kw_only=True)
 class RunManifest:
     """``run.json``: everything needed to repeat a run and to refuse invalid comparisons."""
 
@@ -266,3 +286,15 @@ class RunManifest:
     """Version of the model presets (``configs/models.yaml``) or ``none``; set even if no setting comes from them."""
     resumed: tuple[Resumption, ...] = ()  #: each resume, in order
     like: ReproducedRun | None = None  #: the run that it reproduces, if any
+    shard: Shard | None = attrs.field(default=None, validator=_check_divisible)
+    """The part of the plan that this run contains; ``None``: all of it."""
+    merged: tuple[MergedRun, ...] = ()  #: the runs of shards from which this run was merged, in order
+
+    @functools.cached_property
+    def planned(self) -> int:
+        """The number of planned attempts."""
+        return planned_count([task.id for task in self.tasks], self.repeats, self.shard)
+
+    def planned_repeats(self, task_id: str) -> Sequence[int]:
+        """The repeats of a task that are planned, from 1."""
+        return planned_repeats(task_id, self.repeats, self.shard)

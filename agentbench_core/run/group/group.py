@@ -25,7 +25,8 @@ from agentbench_core.evidence.tags import read_tags, write_tags
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.registry import Provenance
 from agentbench_core.run.attempt.record import local_time
-from agentbench_core.run.group.manifest import blocking_changes, differences, make_manifest
+from agentbench_core.run.group.differences import blocking_changes, differences
+from agentbench_core.run.group.manifest import make_manifest
 from agentbench_core.run.group.resume import resume
 from agentbench_core.run.metering.models import RunStop
 from agentbench_core.run.observer import RunObserver
@@ -34,6 +35,7 @@ from agentbench_core.run.variant import Variant
 from agentbench_core.values.events import RunResumed, RunStarted, Warning_
 from agentbench_core.values.messages import ModelFacts
 from agentbench_core.values.record import ReproducedRun, Resumption, RunManifest
+from agentbench_core.values.shard import Shard, planned_repeats
 
 _SHOWN = 10  # maximum names or differences in one message
 
@@ -47,7 +49,7 @@ class RunPlan:
     variants to the run directories whose plan is repeated. ``presets`` is the version of the model presets that the
     settings use. ``quarantined`` maps quarantined tasks to reasons; they are attempted, but excluded from headlines.
     ``flaky`` maps tasks, quarantined or not, to their measured flakes. Both are keyed by task id. ``tags`` are added to
-    the tags of each run.
+    the tags of each run. With ``shard``, only its attempts are run.
     """
 
     suite: str
@@ -67,6 +69,7 @@ class RunPlan:
     tags: Mapping[str, str] = attrs.field(factory=dict)
     quarantined: Mapping[str, str] = attrs.field(factory=dict)
     flaky: Mapping[str, str] = attrs.field(factory=dict)
+    shard: Shard | None = None
     redactor: Redactor = attrs.field(init=False)
 
     @redactor.default
@@ -110,6 +113,7 @@ def planned_manifest(group: RunPlan, variant: Variant, group_id: str, model: Mod
         quarantined=group.quarantined,
         presets=group.presets,
         model=model,
+        shard=group.shard,
     )
     cleaned = load(group.redactor.clean_value(dump(now)), RunManifest, where="the manifest")
     if before is None:
@@ -123,7 +127,7 @@ def planned_manifest(group: RunPlan, variant: Variant, group_id: str, model: Mod
             remedy="Undo the changes, or accept them with --allow-changes (recorded in run.json).",
         )
     resumption = Resumption(at=local_time(), argv=tuple(group.argv), changes=different)
-    retained = {name: getattr(before.manifest, name) for name in ("created_at", "argv", "like")}
+    retained = {name: getattr(before.manifest, name) for name in ("created_at", "argv", "like", "merged")}
     first = attrs.evolve(now, **retained)
     same = attrs.evolve(before.manifest, tasks=now.tasks, model=now.model)  # task paths may have changed
     return attrs.evolve(first if different else same, resumed=(*before.manifest.resumed, resumption))
@@ -182,7 +186,7 @@ def open_run_writer(
                 flaky=group.flaky.get(task.spec.id, ""),
             )
             for task in group.tasks
-            for repeat in range(1, group.repeats + 1)
+            for repeat in planned_repeats(task.spec.id, group.repeats, group.shard)
         ]
         if before is not None and open_run(directory).manifest != before.manifest:
             raise InputError(
@@ -238,7 +242,7 @@ def _tag(store: Store, group: RunPlan) -> None:
 def _fresh(group: RunPlan, variant: Variant) -> Path:
     """Create a directory; its name gets a number if another run of the same second already has that name."""
     model = variant.model.name if variant.model else ""
-    name = run_directory_name(datetime.datetime.now().astimezone(), group.suite, variant.name, model)
+    name = run_directory_name(datetime.datetime.now().astimezone(), group.suite, variant.name, model, group.shard)
     try:
         group.out.mkdir(parents=True, exist_ok=True)
         for number in itertools.count(1):

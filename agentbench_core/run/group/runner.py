@@ -19,8 +19,8 @@ from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.plugin.contracts import Reporter
 from agentbench_core.run.attempt.attempt import record_attempt
 from agentbench_core.run.attempt.session import Session, open_session
+from agentbench_core.run.group.differences import environment_differences, in_words
 from agentbench_core.run.group.group import RunPlan, RunWriter, open_run_writer, planned_manifest
-from agentbench_core.run.group.manifest import environment_differences, in_words
 from agentbench_core.run.metering.models import OpenModel, RunBudget, RunModel
 from agentbench_core.run.observer import RunObserver, SafeObserver
 from agentbench_core.run.plan import AttemptPlan

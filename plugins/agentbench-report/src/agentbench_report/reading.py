@@ -70,7 +70,7 @@ def count(view: RunView, dates: DateRange = _ALL) -> RunCounts:
     recorded: Counter[str] = Counter()
     for (task_id, _), tally in tallies.items():
         recorded[task_id] += tally.recorded
-    left = {(task.id, task.digest): manifest.repeats - recorded[task.id] for task in entries}
+    left = {(task.id, task.digest): len(manifest.planned_repeats(task.id)) - recorded[task.id] for task in entries}
     # A task that changed before its first attempt is no longer part of this run.
     counted = {
         key: tally for key, tally in tallies.items() if tally.recorded or left.get(key, 0) > 0 or key not in left

@@ -1,4 +1,4 @@
-"""Hidden directories beside runs: runs that are being deleted or unpacked, and what was left of them by a kill."""
+"""Hidden directories beside runs: runs that are being deleted or written, and what was left of them by a kill."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentbench_core import InputError, remove_tree
 from agentbench_core.harness import is_locked, lock_run
 
 _DELETING = ".agentbench-deleting-"
-_UNPACKING = ".agentbench-unpacking-"
+_WRITING = ".agentbench-unpacking-", ".agentbench-merging-"
 
 
 def leftovers(out: Path) -> Sequence[Path]:
@@ -20,7 +20,7 @@ def leftovers(out: Path) -> Sequence[Path]:
         entries = sorted(out.iterdir())
     except OSError:
         return ()
-    ours = [path for path in entries if path.name.startswith((_DELETING, _UNPACKING))]
+    ours = [path for path in entries if path.name.startswith((_DELETING, *_WRITING))]
     return [path for path in ours if path.is_dir() and not path.is_symlink() and not is_locked(path)]
 
 
@@ -51,11 +51,11 @@ def delete(directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def unpacking(out: Path) -> Iterator[Path]:
+def hidden_directory(out: Path, *, merging: bool = False) -> Iterator[Path]:
     """A new hidden directory in ``out``, locked, and deleted at the end. Raises InputError if it cannot be created."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        directory = Path(tempfile.mkdtemp(prefix=_UNPACKING, dir=out))
+        directory = Path(tempfile.mkdtemp(prefix=_WRITING[merging], dir=out))
     except OSError as error:
         raise InputError(f"cannot write to {out}: {error.strerror}") from None
     try:

@@ -13,6 +13,7 @@ AGENTBENCH_API = 1
 
 _COMMANDS = (
     ("runs du", "du:du", "Show how much space runs use, and for what."),
+    ("runs merge", "merge:merge", "Merge the runs of all shards into one run."),
     ("runs pack", "packing:pack", "Write runs to one file, to share them."),
     ("runs prune", "prune:prune", "Delete runs by age, size, tag or status."),
     ("runs tag", "tag:tag", "Add tags to a run, or remove them."),

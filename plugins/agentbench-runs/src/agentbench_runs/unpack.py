@@ -10,7 +10,7 @@ import click
 
 from agentbench_core import InputError
 from agentbench_core.harness import run_info, runs_out_flag, say
-from agentbench_runs.leftovers import unpacking
+from agentbench_runs.leftovers import hidden_directory
 from agentbench_runs.sizes import SizeType
 from agentbench_runs.unpacking import Limits, unpack_into
 
@@ -41,7 +41,7 @@ def unpack_file(file: Path, out: Path, limits: Limits) -> list[Path]:
     """
     from agentbench_core import open_run
 
-    with unpacking(out) as hidden:
+    with hidden_directory(out) as hidden:
         content = hidden / "runs"
         content.mkdir()
         names = unpack_into(file, content, limits)

@@ -86,7 +86,7 @@ class OpenRun:
             return {
                 "version": self._version(),
                 "status": RUNNING if locked else escape_control(status[:40]),
-                "planned": len(served.manifest.tasks) * served.manifest.repeats,
+                "planned": served.manifest.planned,
                 "passed": passed,
                 "failed": len(scored) - passed,
                 "errors": len(rows) - len(scored),

@@ -54,6 +54,8 @@ def difference_warnings(a: RunCounts, b: RunCounts) -> Iterator[str]:
 def _side_warnings(side: str, run: RunCounts) -> Iterator[str]:
     if run.selection:
         yield f"{side} is limited to tasks {run.selection}"
+    if run.manifest.shard:
+        yield f"{side} is shard {run.manifest.shard} of a plan, and contains only a part of its attempts"
     status = run.status
     if status != "completed":
         yield f"{side} is {status}, so its results are incomplete"

@@ -85,7 +85,7 @@ def listing(runs: Sequence[Side]) -> Sequence[ListedAttempt]:
     attempts: list[ListedAttempt] = []
     for side in runs:
         manifest = side.counts.manifest
-        if (planned := len(manifest.tasks) * manifest.repeats) > MOST:
+        if (planned := manifest.planned) > MOST:
             raise InputError(f"{side.view.directory} plans {planned} attempts; a page shows at most {MOST}")
         quarantined = {(task.task_id, task.digest) for task in side.counts.tasks if task.quarantined}
         for task_id, repeat, digest, row in sorted(_attempts(side), key=lambda each: each[:3]):
@@ -112,6 +112,6 @@ def _attempts(side: Side) -> Iterator[tuple[str, int, str, AttemptRow | None]]:
         recorded.add((row.task_id, row.task_digest, row.repeat))
         yield row.task_id, row.repeat, row.task_digest, row
     for task in filter(lambda task: side.counts.selects(task.id), side.counts.manifest.tasks):
-        for repeat in range(1, side.counts.manifest.repeats + 1):
+        for repeat in side.counts.manifest.planned_repeats(task.id):
             if (task.id, task.digest, repeat) not in recorded:
                 yield task.id, repeat, task.digest, None

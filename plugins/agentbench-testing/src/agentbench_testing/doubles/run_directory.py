@@ -209,7 +209,7 @@ def _event_lines(
         )
 
     yield line(ManifestWritten(manifest=manifest))
-    yield line(RunStarted(run_id=manifest.run_id, attempts=len(manifest.tasks) * manifest.repeats))
+    yield line(RunStarted(run_id=manifest.run_id, attempts=manifest.planned))
     for attempt in attempts:
         yield line(TaskStarted(task_id=attempt.task_id, repeat=attempt.repeat), attempt.attempt_id)
         yield from (line(event, attempt.attempt_id) for event in events(attempt))

@@ -1,0 +1,111 @@
+"""``agentbench runs merge``: the runs of the shards of a plan become one run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from agentbench_core import AgentBenchError, InputError, RunView, open_run
+from agentbench_core.harness import RUN, App, Merge, plan_merges, reporters_of, say, write_merge
+from agentbench_runs.leftovers import hidden_directory
+
+
+@click.command()
+@click.argument("directories", metavar="RUN...", type=RUN, nargs=-1, required=True)
+@click.option(
+    "--into",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="New run directory; for several variants, a new directory with one run directory per variant.",
+)
+@click.option("--partial", is_flag=True, help="Merge even if shards or attempts are missing.")
+@click.pass_obj
+def merge(app: App, /, directories: tuple[Path, ...], into: Path, partial: bool) -> None:
+    """Merge the runs of all shards into one run, which can be read, compared, resumed and replayed like any other.
+
+    \b
+    agentbench run --suite custom-dev --variant baseline --shard 1/3    (on one machine; 2/3 and 3/3 on others)
+    agentbench runs merge collected/* --into artifacts/runs/baseline
+
+    Nothing is written unless the runs have the same plan and the same environments, and every attempt is there once.
+    The runs of the shards are not changed. Merging the same runs again does nothing.
+
+    With --partial, attempts may be missing; `agentbench run --resume DIR` runs them on this machine.
+    """
+    different = list(dict.fromkeys(path.resolve() for path in directories))
+    merges = _places(plan_merges(different, partial=partial), into)
+    if not _is_written(merges, into):
+        _write(merges, into)
+        verb = "merged"
+    else:
+        verb = "already merged"
+    for directory, each in merges.items():
+        run = open_run(directory)
+        _report(app, run)
+        counts = f"{len(each.parts)} shards, {each.recorded} of {each.manifest.planned} attempts"
+        say(f"{verb}: {counts}: {directory}")
+        if each.missing:
+            say(f"run the missing attempts: {shlex.join(['agentbench', 'run', '--resume', str(directory)])}")
+
+
+def _places(merges: Mapping[str, Merge], into: Path) -> Mapping[Path, Merge]:
+    """The run directory of each merge."""
+    if len(merges) == 1:
+        return dict.fromkeys([into], *merges.values())
+    places: dict[Path, Merge] = {}
+    for variant, each in merges.items():
+        name = re.sub(r"[^A-Za-z0-9.+-]+", "_", variant)[:60].lstrip(".") or "_"
+        if into / name in places:
+            raise InputError(f"the names of two variants become {name!r}", remedy="Merge each variant by itself.")
+        places[into / name] = each
+    return places
+
+
+def _is_written(merges: Mapping[Path, Merge], into: Path) -> bool:
+    """Whether the same runs have been merged before. Raises InputError if the directory has other content."""
+    if not os.path.lexists(into):
+        return False
+    for directory, each in merges.items():
+        try:
+            if each.is_in(open_run(directory)):
+                continue
+            problem = "is another run"
+        except AgentBenchError:
+            problem = "already exists"
+        raise InputError(
+            f"{directory if directory.exists() else into} {problem}", remedy="Choose a new directory: --into DIR"
+        )
+    return True
+
+
+def _write(merges: Mapping[Path, Merge], into: Path) -> None:
+    """Write all runs to a hidden directory, and move them to their place when they are complete."""
+    parent = into.resolve().parent
+    with hidden_directory(parent, merging=True) as hidden:
+        content = hidden / "runs"
+        try:
+            for directory, each in merges.items():
+                target = content / directory.relative_to(into)
+                target.parent.mkdir(exist_ok=True)
+                write_merge(each, target)
+                open_run(target)
+            if os.path.lexists(into):
+                raise FileExistsError(None, "it exists now")
+            content.rename(into)
+        except OSError as error:
+            raise InputError(f"cannot write {into}: {error.strerror}", remedy="Nothing was merged.") from None
+
+
+def _report(app: App, run: RunView) -> None:
+    """Write the reports of the whole run; if one fails, the run is complete without it."""
+    try:
+        for reporter in reporters_of(app, run):
+            reporter.make().report(run, run.directory)
+    except Exception as error:  # noqa: BLE001 - reporters are plugins
+        say(f"note: a report was not written: {type(error).__name__}: {error}", err=True)
