@@ -138,6 +138,7 @@ from .values.failures import (
     verdict as verdict,
 )
 from .values.record import worst as worst
+from .values.shard import Shard as Shard
 from .values.task import (
     DEFAULT_PROTECTED as DEFAULT_PROTECTED,
     NAME_PATTERN as NAME_PATTERN,

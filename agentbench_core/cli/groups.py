@@ -163,7 +163,7 @@ def replayed_group(
 
 
 def reporters_of(app: App, run: RunView) -> Sequence[ConfiguredComponent]:
-    """The reporters that a run was planned with. Raises InputError if one is not installed or its options are invalid."""
+    """The reporters in the settings of a run. Raises InputError if one is not installed or its options are invalid."""
     resolved = resolve([recorded(str(run.directory / MANIFEST), run.manifest.config)], app.registry.name_of)
     return [configured(app.registry, resolved, "reporter", name) for name in resolved.settings.reporters]
 

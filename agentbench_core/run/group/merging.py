@@ -75,10 +75,10 @@ def plan_merges(directories: Sequence[Path], *, partial: bool = False) -> Mappin
         with obstacles.gathered():
             part = _checked(open_run(directory))
             by_variant[part.run.manifest.variant].append(part)
-    merges = {}
+    merges, all_read = {}, not obstacles  # otherwise a refused run would be reported as missing, too
     for variant, parts in sorted(by_variant.items()):
         parts.sort(key=lambda part: part.shard.index)
-        if found := list(_problems(parts, partial=partial)):
+        if found := list(_problems(parts, partial=partial, all_read=all_read)):
             for error in found:
                 obstacles.add(error)
         else:
@@ -88,7 +88,7 @@ def plan_merges(directories: Sequence[Path], *, partial: bool = False) -> Mappin
     return merges
 
 
-def _problems(parts: Sequence[ShardRun], *, partial: bool) -> Iterator[InputError]:
+def _problems(parts: Sequence[ShardRun], *, partial: bool, all_read: bool) -> Iterator[InputError]:
     """An error for each reason why the runs of a variant cannot be merged."""
     different = [error for part in parts[1:] if (error := _other_plan(parts[0].run, part.run))]
     yield from different
@@ -102,7 +102,7 @@ def _problems(parts: Sequence[ShardRun], *, partial: bool) -> Iterator[InputErro
             )
     yield from _environments(parts)
     if not partial and not different:
-        yield from _incomplete(parts, _missing(parts))
+        yield from _incomplete(parts, _missing(parts), all_read=all_read)
 
 
 def _checked(run: RunDirectory) -> ShardRun:
@@ -116,6 +116,9 @@ def _checked(run: RunDirectory) -> ShardRun:
         raise InputError(f"{where} is in progress", remedy="Wait until it is finished.")
     if not (where / layout.EVENTS).is_file():
         raise InputError(f"{where} has no {layout.EVENTS}: it can be read but not merged")
+    for name in ("tasks", "superseded"):
+        if (where / name).is_symlink():
+            raise InputError(f"{where / name} is a link", remedy="Remove it: it does not belong to a run.")
     digests = {task.id: task.digest for task in manifest.tasks}
     if len(digests) < len(manifest.tasks) or not all(re.fullmatch(NAME_PATTERN, name) for name in digests):
         raise InputError(f"{where / layout.MANIFEST} has an invalid list of tasks", remedy="Restore it from a copy.")
@@ -170,8 +173,8 @@ def _missing(parts: Sequence[ShardRun]) -> set[tuple[str, int]]:
     return planned - {(record.task_id, record.repeat) for part in parts for record in part.attempts}
 
 
-def _incomplete(parts: Sequence[ShardRun], missing: set[tuple[str, int]]) -> Iterator[InputError]:
-    """An error for each run without all of its attempts, and one for missing shards."""
+def _incomplete(parts: Sequence[ShardRun], missing: set[tuple[str, int]], *, all_read: bool) -> Iterator[InputError]:
+    """An error for each run without all of its attempts; and one for missing shards, if all runs could be read."""
     otherwise = "or merge what is there: --partial"
     count = parts[0].shard.count
     by_shard: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
@@ -186,7 +189,7 @@ def _incomplete(parts: Sequence[ShardRun], missing: set[tuple[str, int]]) -> Ite
                 remedy=f"Continue it: agentbench run --resume {part.run.directory}; {otherwise}",
             )
     absent = sorted({*range(1, count + 1)} - {part.shard.index for part in parts})
-    if absent:
+    if absent and all_read:
         shown = ", ".join(_shortened([f"{index}/{count}" for index in absent]))
         yield InputError(
             f"shards of variant {parts[0].run.manifest.variant!a} are missing: {shown}",
