@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from agentbench_core import AgentBenchError, InputError, RunView, open_run
-from agentbench_core.harness import RUN, App, Merge, plan_merges, reporters_of, say, write_merge
+from agentbench_core.harness import RUN, App, Merge, is_locked, plan_merges, reporters_of, say, write_merge
 from agentbench_runs.leftovers import hidden_directory
 
 
@@ -103,7 +103,9 @@ def _write(merges: Mapping[Path, Merge], into: Path) -> None:
 
 
 def _report(app: App, run: RunView) -> None:
-    """Write the reports of the whole run; if one fails, the run is complete without it."""
+    """Write the reports of the whole run, unless it is being resumed; if one fails, the run is complete without it."""
+    if is_locked(run.directory):
+        return
     try:
         for reporter in reporters_of(app, run):
             reporter.make().report(run, run.directory)
