@@ -6,7 +6,6 @@ import json
 import re
 from importlib import resources
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import jsonschema
@@ -17,12 +16,11 @@ from agentbench_report.gate.checks import least_pairs
 from agentbench_report.gate.config import read_gate_config
 from agentbench_tasks.init.files import LEAST_PAIRS, gate, workflow
 from agentbench_testing.fixtures import RunAgentbench
-from tests.histories import History
+from tests.shop import make_shop
 from tests.tasks.workflow_runner import INPUTS, Workflow, source_repository
 
 ROOT = Path(__file__).parents[2]
 TASKS = 30
-DIFF = "--- a/texts/{n}.txt\n+++ b/texts/{n}.txt\n@@ -1 +1 @@\n-wrong\n+right\n"
 
 
 @pytest.mark.parametrize("prefix", ["", "services/shop app/"])
@@ -70,37 +68,7 @@ def test_the_gate_has_a_margin_that_its_tasks_can_satisfy(tmp_path: Path, tasks:
 
 @pytest.fixture
 def shop(tmp_path: Path, run_agentbench: RunAgentbench) -> Path:
-    """A team's repository with 30 tasks from its own history, prepared by ``agentbench init``.
-
-    Its agent is `scripted`, which applies reference solutions: it stands in for a model, and is labeled.
-    """
-    history = History(tmp_path / "shop")
-    texts = {f"texts/{n}.txt": "wrong\n" for n in range(TASKS)}
-    base = history.commit("The first version", {**texts, "pyproject.toml": '[project]\nname = "shop"\nversion = "1"\n'})
-    history.commit("Correct all texts", dict.fromkeys(texts, "right\n"))
-    tasks: dict[str, str | None] = {}
-    for n in range(TASKS):
-        command = f"grep -q right texts/{n}.txt"
-        spec: dict[str, Any] = {
-            "id": f"text-{n}",
-            "suite": "shop",
-            "description": f"The text in texts/{n}.txt is wrong.",
-            "repo": {"url": "../../..", "commit": base},
-            "environment": {"timeout_sec": 60},
-            "validation": {"failing_command": command, "passing_command": command},
-            "oracle": {"patch": "solution.patch"},
-        }
-        tasks[f"tasks/shop/text-{n}/task.yaml"] = json.dumps(spec)
-        tasks[f"tasks/shop/text-{n}/solution.patch"] = DIFF.format(n=n)
-    settings = '[run]\nsuite = "shop"\nworkers = 2\n\n[sandbox]\nname = "local"\n\n[scorer]\nname = "plain"\n'
-    history.commit("Tasks for agents", {**tasks, "agentbench.toml": settings})
-    done = run_agentbench("init", cwd=history.path)
-    assert done.code == 0, done.err
-    scripted = "agent: {name: scripted}\n"
-    rules = (history.path / "gate.yaml").read_text() + "labels: {oracle: ignore}  # the agent is `scripted`\n"
-    variants: dict[str, str | None] = {f"configs/variants/{name}.yaml": scripted for name in ("current", "candidate")}
-    history.commit("A gate for the agent", {"gate.yaml": rules, **variants})
-    return history.path
+    return make_shop(tmp_path / "shop", run_agentbench, TASKS)
 
 
 @pytest.mark.long

@@ -18,7 +18,8 @@ INPUTS: Mapping[str, frozenset[str]] = {
     "actions/checkout@v4": frozenset({"fetch-depth", "persist-credentials", "ref", "path"}),
     "actions/setup-python@v5": frozenset({"python-version", "cache"}),
     "actions/cache@v4": frozenset({"path", "key", "restore-keys"}),
-    "actions/upload-artifact@v4": frozenset({"name", "path", "if-no-files-found", "retention-days"}),
+    "actions/upload-artifact@v4": frozenset({"name", "path", "if-no-files-found", "retention-days", "overwrite"}),
+    "actions/download-artifact@v4": frozenset({"name", "path", "pattern", "merge-multiple"}),
 }
 """The inputs of the actions that may be used."""
 
@@ -34,6 +35,10 @@ class Workflow:
     place: Path  #: an empty directory for the checkout and everything else
     variables: Mapping[str, str]  #: variables of the repository, such as ``vars.NAME``
     environment: Mapping[str, str] = attrs.field(factory=dict)  #: what differs from this process
+    job: str = ""  #: id of the job; needed if there are several
+    expressions: Mapping[str, str] = attrs.field(factory=dict)  #: values such as ``matrix.NAME`` and ``needs.NAME...``
+    artifacts: Path | None = None  #: the artifacts of all jobs, a directory each
+    installed: Workflow | None = None  #: another job whose Python, with AgentBench, this job uses
     log: list[str] = attrs.field(factory=list)  #: name and output of each step that ran
     failed: list[str] = attrs.field(factory=list)  #: names of the steps that failed
     uploaded: list[str] = attrs.field(factory=list)  #: files of the artifact, relative to the checkout
@@ -51,11 +56,24 @@ class Workflow:
         path = self.place / "summary.md"
         return path.read_text() if path.exists() else ""
 
+    @property
+    def outputs(self) -> Mapping[str, str]:
+        """The outputs of the job."""
+        return {key: self._evaluated(value) for key, value in self._job["outputs"].items()}
+
+    @property
+    def _job(self) -> Mapping[str, Any]:
+        jobs: Mapping[str, Mapping[str, Any]] = yaml.safe_load(self.text)["jobs"]
+        if self.job:
+            return jobs[self.job]
+        (only,) = jobs.values()
+        return only
+
     def run(self, *, first: str = "") -> None:
         """Run all steps, or those from the step named ``first``."""
         content = yaml.safe_load(self.text)
-        (job,) = content["jobs"].values()
-        steps = job["steps"]
+        steps = self._job["steps"]
+        self.checkout.mkdir(parents=True, exist_ok=True)
         names = [step.get("name", step.get("uses", "")) for step in steps]
         self.failed.clear()
         self.unmatched.clear()
@@ -69,7 +87,8 @@ class Workflow:
                 self._action(step["uses"].partition("@")[0], step["with"])
             else:
                 environment = {**content.get("env", {}), **step.get("env", {})}
-                self._shell(name, step, environment, content["defaults"]["run"])
+                if self.installed is None or name != "Install AgentBench":
+                    self._shell(name, step, environment, content["defaults"]["run"])
 
     def _action(self, name: str, inputs: Mapping[str, Any]) -> None:
         known: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
@@ -77,6 +96,7 @@ class Workflow:
             "actions/setup-python": self._set_up_python,
             "actions/cache": self._restore,
             "actions/upload-artifact": self._upload,
+            "actions/download-artifact": self._download,
         }
         known[name](inputs)
 
@@ -92,6 +112,8 @@ class Workflow:
 
     def _set_up_python(self, _: Mapping[str, Any]) -> None:
         """A virtual environment, which finds the dependencies of AgentBench in that of this process."""
+        if self.installed is not None:
+            return
         subprocess.run([sys.executable, "-m", "venv", str(self.place / "venv")], check=True)
         (packages,) = (self.place / "venv").glob("lib/python*/site-packages")
         own = next(path for path in sys.path if path.endswith("site-packages"))
@@ -105,13 +127,33 @@ class Workflow:
     def _upload(self, inputs: Mapping[str, Any]) -> None:
         """Collect the files, without hidden ones."""
         found: set[Path] = set()
-        for line in inputs["path"].splitlines():
+        base = self.checkout
+        for line in self._evaluated(inputs["path"]).splitlines():
             exclude, pattern = line.startswith("!"), line.removeprefix("!")
-            paths = {file for path in self.checkout.glob(pattern) for file in (path, *path.rglob("*"))}
+            if Path(pattern).is_absolute():
+                base, pattern = Path(pattern).parent, Path(pattern).name
+            paths = {file for path in base.glob(pattern) for file in (path, *path.rglob("*"))}
             self.unmatched += [] if paths or exclude else [pattern]
             found = found - paths if exclude else found | paths
-        files = [path.relative_to(self.checkout) for path in found if path.is_file()]
+        files = [path.relative_to(base) for path in found if path.is_file()]
         self.uploaded = sorted(str(file) for file in files if not any(part.startswith(".") for part in file.parts))
+        if self.artifacts is not None:
+            for name in self.uploaded:
+                target = self.artifacts / self._evaluated(inputs["name"]) / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.unlink(missing_ok=True)
+                target.hardlink_to(base / name)
+
+    def _download(self, inputs: Mapping[str, Any]) -> None:
+        """Copy the files of one artifact, or of all that match, into one directory."""
+        assert self.artifacts is not None
+        assert "name" in inputs or inputs["merge-multiple"] is True
+        found = sorted(self.artifacts.glob(inputs["name"] if "name" in inputs else inputs["pattern"]))
+        assert found or "pattern" in inputs
+        for artifact in found:
+            shutil.copytree(
+                artifact, self.checkout / self._evaluated(inputs["path"]), copy_function=os.link, dirs_exist_ok=True
+            )
 
     def _shell(
         self, name: str, step: Mapping[str, Any], environment: Mapping[str, str], defaults: Mapping[str, str]
@@ -122,13 +164,13 @@ class Workflow:
         temporary = self.place / "temp"
         temporary.mkdir(exist_ok=True)
         done = subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", self._evaluated(step["run"])],
             cwd=self.checkout / defaults["working-directory"],
             env={
                 **os.environ,
                 **self.environment,
                 **{key: self._evaluated(value) for key, value in environment.items()},
-                "PATH": f"{self.place / 'venv' / 'bin'}:{os.environ['PATH']}",
+                "PATH": f"{(self.installed or self).place / 'venv' / 'bin'}:{os.environ['PATH']}",
                 "RUNNER_TEMP": str(temporary),
                 "GITHUB_OUTPUT": str(output),
                 "GITHUB_STEP_SUMMARY": str(self.place / "summary.md"),
@@ -154,6 +196,7 @@ class Workflow:
             "runner.arch": "X64",
             "vars.AGENTBENCH_REF || 'HEAD'": "HEAD",
             "secrets.OPENROUTER_API_KEY": "",
+            **self.expressions,
         }
         return _EXPRESSION.sub(lambda match: known[match[1]], text)
 
