@@ -28,6 +28,14 @@ _ENVIRONMENT = "meta/environment.json"
 _VARYING = frozenset({"cache"})
 """Facts about an environment that may differ between runs without any effect."""
 
+_OF_THE_MACHINE = frozenset(
+    {
+        *("image_id", "base_image_digest"),  # each setup commits an image of its own; a loaded image has no digest
+        *("engine", "engine_kernel", "engine_cpus", "runc", "storage_driver", "cgroup"),
+    }
+)
+"""Facts about an environment that differ between machines whose environments have the same digest."""
+
 _LONGEST = 200  # maximum characters of a value in one difference
 _LINES = 5  # maximum items listed in one difference, such as installed packages
 _SHOWN = 20  # maximum differences shown on the console
@@ -128,11 +136,18 @@ def environment_differences(like: ReproducedRun, now: RunDirectory) -> tuple[str
     return (*missing, *environments_differ(before, made))
 
 
-def environments_differ(before: Environments, now: Environments) -> tuple[str, ...]:
-    """How the environments of the tasks in both differ, one sentence per difference."""
+def environments_differ(before: Environments, now: Environments, *, machines: bool = True) -> tuple[str, ...]:
+    """How the environments of the tasks in both differ, one sentence per difference.
+
+    Without ``machines``, facts about the machine that prepared an environment are not compared.
+    """
     by_text: dict[str, list[str]] = {}
     for task_id in sorted(before.keys() & now.keys()):
-        for text in _facts_differences(before[task_id], now[task_id]):
+        pair = [
+            {name: value for name, value in facts[task_id].items() if machines or name not in _OF_THE_MACHINE}
+            for facts in (before, now)
+        ]
+        for text in _facts_differences(*pair):
             by_text.setdefault(text, []).append(task_id)
     return tuple(f"environment of {_some(tasks)}: {text}" for text, tasks in by_text.items())
 

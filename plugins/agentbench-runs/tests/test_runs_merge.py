@@ -46,6 +46,12 @@ def shards(**more: Any) -> list[str]:
     return [str(shard_of(index, **more).directory) for index in (1, 2, 3)]
 
 
+def on_machine(index: int, **facts: str) -> str:
+    """Write the run of a shard in an environment with these facts, and return its directory."""
+    text = json.dumps({"facts": facts})
+    return str(shard_of(index, files=lambda _: {"meta/environment.json": text}).directory)
+
+
 def content(directory: Path) -> dict[str, bytes]:
     """All files of a directory."""
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
@@ -95,6 +101,18 @@ def test_the_times_of_events_are_kept(agentbench: Agentbench) -> None:
     agentbench("runs", "merge", *parts, "--into", "merged")
     now = {(e.attempt_id, type(e.event)): e.at for e in open_run(Path("merged")).events() if e.attempt_id}
     assert now == then
+
+
+def test_machines_may_differ(agentbench: Agentbench) -> None:
+    """Each machine commits an image of its own after a setup, and may have another engine: digests are compared."""
+    machines = (
+        {"image_id": "sha256:1", "engine_kernel": "6.1", "engine_cpus": "2"},
+        {"image_id": "sha256:2", "engine_kernel": "6.8", "engine_cpus": "64", "base_image_digest": "a@sha256:3"},
+        {"image_id": "sha256:3", "engine_kernel": "6.8", "engine": "28.0", "storage_driver": "btrfs"},
+    )
+    parts = [on_machine(index, python="3.11.7", **facts) for index, facts in enumerate(machines, start=1)]
+    ended = agentbench("runs", "merge", *parts, "--into", "merged")
+    assert (ended.code, ended.err) == (0, "")
 
 
 def test_merging_twice_does_nothing(agentbench: Agentbench) -> None:
@@ -244,6 +262,13 @@ class TestRefused:
         assert "baseline-3 was run in other environments than" in ended.err
         assert "digest: local sha256:env-task-" in ended.err
         assert "Use the same image and packages on all machines." in ended.err
+
+    def test_other_packages(self, agentbench: Agentbench) -> None:
+        """The digests are the same, but a setup installed something else."""
+        parts = [on_machine(index, pip_freeze=f"attrs=={min(index, 2)}") for index in (1, 2, 3)]
+        ended = agentbench("runs", "merge", *parts, "--into", "merged")
+        assert ended.code == 2
+        assert "pip_freeze: attrs==1 -> attrs==2" in ended.err
 
     def test_an_attempt_of_another_shard(self, agentbench: Agentbench) -> None:
         """R09: its records would be there twice."""
