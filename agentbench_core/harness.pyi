@@ -115,6 +115,7 @@ from .run.attempt.session import (
     Session as Session,
     open_session as open_session,
 )
+from .run.group.differences import MACHINE_FACTS as MACHINE_FACTS
 from .run.group.merge_files import write_merge as write_merge
 from .run.group.merging import (
     Merge as Merge,

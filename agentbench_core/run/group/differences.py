@@ -28,13 +28,15 @@ _ENVIRONMENT = "meta/environment.json"
 _VARYING = frozenset({"cache"})
 """Facts about an environment that may differ between runs without any effect."""
 
-_OF_THE_MACHINE = frozenset(
+MACHINE_FACTS = frozenset(
     {
-        *("image_id", "base_image_digest"),  # each setup commits an image of its own; a loaded image has no digest
+        *("image_id", "base_image_id", "base_image_digest"),  # differ between builds of the same image
+        *("cache", "layer", "user"),
         *("engine", "engine_kernel", "engine_cpus", "runc", "storage_driver", "cgroup"),
+        *("supervision", "limits_not_enforced"),  # implied by the sandbox and the operating system
     }
 )
-"""Facts about an environment that differ between machines whose environments have the same digest."""
+"""Facts in ``meta/environment.json`` that may differ between machines for the same environment."""
 
 _LONGEST = 200  # maximum characters of a value in one difference
 _LINES = 5  # maximum items listed in one difference, such as installed packages
@@ -144,7 +146,7 @@ def environments_differ(before: Environments, now: Environments, *, machines: bo
     by_text: dict[str, list[str]] = {}
     for task_id in sorted(before.keys() & now.keys()):
         pair = [
-            {name: value for name, value in facts[task_id].items() if machines or name not in _OF_THE_MACHINE}
+            {name: value for name, value in facts[task_id].items() if machines or name not in MACHINE_FACTS}
             for facts in (before, now)
         ]
         for text in _facts_differences(*pair):

@@ -12,22 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
+from agentbench_core.harness import MACHINE_FACTS
 from agentbench_report.comparison.alignment import TaskPair
 from agentbench_report.counts import RunCounts, Sandbox, TaskCounts
 
 FILE = "meta/environment.json"
 READABLE, MISSING_FILE, UNREADABLE = "readable", "missing", "unreadable"
 """The possible states of ``FILE``."""
-
-MACHINE_FACTS = frozenset(
-    {
-        *("image_id", "base_image_id", "base_image_digest"),  # differ between builds of the same image
-        *("cache", "layer", "user"),
-        *("engine", "engine_kernel", "engine_cpus", "runc", "storage_driver", "cgroup"),
-        *("supervision", "limits_not_enforced"),  # implied by the sandbox and the operating system
-    }
-)
-"""Facts that may differ between machines for the same environment."""
 
 _SETTINGS = ("sandbox", "isolated", "network_policy", "limits")
 _MAX_VALUE_LINES = 3
