@@ -14,6 +14,7 @@ from agentbench_core.harness import run_info
 from agentbench_core.values.shard import Shard, planned_repeats
 from agentbench_testing import write_run
 from tests.conftest import Ended
+from tests.docs.runner import ROOT
 from tests.forked import exit_code
 
 Agentbench = Callable[..., Ended]
@@ -114,6 +115,26 @@ def test_three_machines_and_one(agentbench: Agentbench, suite: Path) -> None:
     assert seen(run) == seen(whole)
     assert run.status() == "completed"
     assert [str(part.shard) for part in run.manifest.merged] == ["1/3", "3/3"]
+
+
+@pytest.mark.docker
+@pytest.mark.long
+def test_the_bundled_suite_in_containers(agentbench: Agentbench) -> None:
+    """Three shards of the bundled suite have the records of one machine: verdicts, labels, environments and files."""
+
+    def bundled(*more: str, out: str) -> None:
+        suite = ("--suite", "custom-dev", "--tasks", str(ROOT / "tasks"), "--agent", "scripted", "--sandbox", "docker")
+        ended = agentbench("run", *suite, "--out", out, *more)
+        assert ended.code == 0, ended.err
+
+    bundled(out="whole")
+    for number in (1, 2, 3):
+        bundled("--shard", f"{number}/3", out="machines")
+    parts = [str(path) for path in Path("machines").iterdir()]
+    assert agentbench("runs", "merge", *parts, "--into", "merged").code == 0
+    whole, merged = open_run(only_run("whole")), open_run(Path("merged"))
+    assert len(seen(whole)) == len(list((ROOT / "tasks/custom-dev").glob("*/task.yaml")))
+    assert seen(merged) == seen(whole)
 
 
 def test_variants_of_a_pair_share_a_machine(agentbench: Agentbench, suite: Path) -> None:
