@@ -28,6 +28,7 @@ from tests.tasks.workflow_runner import Workflow, source_repository
 ROOT = Path(__file__).parents[2]
 TASKS = 30
 VARIANTS = ("current", "candidate")
+AGENTBENCH = Path(sys.executable).parent / "agentbench"
 pytestmark = [pytest.mark.long, pytest.mark.docker]
 
 
@@ -36,12 +37,14 @@ def shop(tmp_path: Path, run_agentbench: RunAgentbench) -> Path:
     return make_shop(tmp_path / "shop", run_agentbench, TASKS)
 
 
-@pytest.fixture
-def whole(shop: Path, run_agentbench: RunAgentbench) -> Mapping[str, list[Any]]:
-    """The results of both variants in a run on one machine."""
+def whole(shop: Path, program: Path) -> Mapping[str, list[Any]]:
+    """The results of both variants in a run on one machine.
+
+    The program must be that of the shards: environments in the `local` sandbox depend on its interpreter.
+    """
     flags = [flag for name in VARIANTS for flag in ("--variant", f"configs/variants/{name}.yaml")]
-    done = run_agentbench("run", "--suite", "shop", *flags, "--out", str(shop.parent / "whole"), cwd=shop)
-    assert done.code == 0, done.err
+    command = [str(program), "run", "--suite", "shop", *flags, "--out", str(shop.parent / "whole")]
+    subprocess.run(command, cwd=shop, capture_output=True, check=True, timeout=300)
     return {name: results(next((shop.parent / "whole").glob(f"*__{name}"))) for name in VARIANTS}
 
 
@@ -71,7 +74,7 @@ def results(run: Path) -> list[Any]:
 def agentbench_on_path(*more: Path) -> dict[str, str]:
     return {
         **os.environ,
-        "PATH": os.pathsep.join([*map(str, more), str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PATH": os.pathsep.join([*map(str, more), str(AGENTBENCH.parent), os.environ["PATH"]]),
     }
 
 
@@ -89,7 +92,7 @@ def test_an_image_keeps_its_id_when_it_is_saved_and_loaded(task_image: Path) -> 
     assert subprocess.run(inspect, capture_output=True, text=True, check=True).stdout == before
 
 
-def test_slurm(shop: Path, whole: Mapping[str, list[Any]], task_image: Path, tmp_path: Path) -> None:
+def test_slurm(shop: Path, task_image: Path, tmp_path: Path) -> None:
     """The commands on the page, twice: a node fails the first time, and its shard alone is submitted again."""
     for name in ("shards.sbatch", "merge.sbatch"):
         (shop / name).write_text(shown()[name].text)
@@ -111,15 +114,16 @@ def test_slurm(shop: Path, whole: Mapping[str, list[Any]], task_image: Path, tmp
     assert "scored attempts passed" not in logs[2]
 
     run(again)
+    assert (shop / "merge.log").exists(), (shop / "shard-3.log").read_text()
     log = (shop / "merge.log").read_text()
-    assert {name: results(shop / "nightly/merged" / name) for name in VARIANTS} == whole, log
+    assert {name: results(shop / "nightly/merged" / name) for name in VARIANTS} == whole(shop, AGENTBENCH), log
     assert (shop / "nightly/gate.md").read_text().startswith("# Gate: PASS"), log
     assert (shop / "nightly/report.html").exists()
     resumed = json.loads(next((shop / "nightly/shard-3").glob("*/run.json")).read_text())["resumed"]
     assert len(resumed) == 1
 
 
-def test_kubernetes(shop: Path, whole: Mapping[str, list[Any]], task_image: Path, tmp_path: Path) -> None:
+def test_kubernetes(shop: Path, task_image: Path, tmp_path: Path) -> None:
     """The commands of the pods: one pod is evicted, and the next pod of its index resumes the shard."""
     manifest = manifests("kubernetes.yaml")[1]
     (container,) = manifest["spec"]["template"]["spec"]["containers"]
@@ -166,11 +170,11 @@ def test_kubernetes(shop: Path, whole: Mapping[str, list[Any]], task_image: Path
         out, _ = running.communicate(timeout=120)
         assert running.returncode == 0, out
     merged = tmp_path / "runs/nightly/merged"
-    assert {name: results(merged / name) for name in VARIANTS} == whole
+    assert {name: results(merged / name) for name in VARIANTS} == whole(shop, AGENTBENCH)
     assert (merged.parent / "gate.md").read_text().startswith("# Gate: PASS")
 
 
-def test_github(shop: Path, whole: Mapping[str, list[Any]], tmp_path: Path) -> None:
+def test_github(shop: Path, tmp_path: Path) -> None:
     """Every step of every job runs in order, each job in a clone of its own. Without a shard, the gate fails."""
     source = source_repository(ROOT, tmp_path / "agentbench")
     text = shown()["agentbench.yml"].text
@@ -201,7 +205,9 @@ def test_github(shop: Path, whole: Mapping[str, list[Any]], tmp_path: Path) -> N
     gate = job("gate", expressions=needed, installed=image)
     assert (gate.failed, gate.unmatched) == ([], []), "\n".join(gate.log)
     assert gate.uploaded == ["gate.md", "gate.xml", "report.html", "runs.tar.gz"]
-    assert {name: results(gate.checkout / "artifacts" / name) for name in VARIANTS} == whole
+    assert {name: results(gate.checkout / "artifacts" / name) for name in VARIANTS} == whole(
+        shop, image.place / "venv/bin/agentbench"
+    )
     assert gate.summary.startswith("# Gate: PASS")
 
     (tmp_path / "artifacts/shard-2/shard-2.tar.gz").unlink()
