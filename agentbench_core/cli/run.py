@@ -21,7 +21,7 @@ from agentbench_core.cli.progress.lines import Display
 from agentbench_core.cli.run_names import RUN
 from agentbench_core.cli.selection import date_flags, selected_tasks
 from agentbench_core.cli.variants import resolved_variants
-from agentbench_core.errors import Obstacles, RunStoppedError
+from agentbench_core.errors import InputError, Obstacles, RunStoppedError
 from agentbench_core.evidence.layout import SUMMARY
 from agentbench_core.evidence.reader import open_run
 from agentbench_core.evidence.tags import parse_tag
@@ -33,7 +33,7 @@ from agentbench_core.run.group.runner import RunResult, run_group
 from agentbench_core.run.variant import Variant, wrong_components
 from agentbench_core.values.dates import DateRange
 from agentbench_core.values.failures import Outcome
-from agentbench_core.values.shard import Shard, parse_shard
+from agentbench_core.values.shard import Shard, parse_shard, planned_count
 
 
 class ShardType(click.ParamType[Shard]):
@@ -144,7 +144,12 @@ def run(
         group = resumed_group(app, resumed, typed, allow_changes=allow_changes, allow_unisolated=allow_unisolated)
     else:
         group = _new_group(app, typed, find, allow_unisolated)
-    return _run(app, attrs.evolve(group, tags=parsed, shard=shard or group.shard), allow_unisolated, display)
+    shard = shard or group.shard
+    try:
+        planned_count([task.spec.id for task in group.tasks], group.repeats, shard)
+    except ValueError as error:
+        raise InputError(str(error), remedy="Use fewer repeats.") from None
+    return _run(app, attrs.evolve(group, tags=parsed, shard=shard), allow_unisolated, display)
 
 
 @click.command()

@@ -21,7 +21,7 @@ MOST_ATTEMPTS = 1_000_000
 def _check_numbers(shard: Shard, _: Any, count: int) -> None:
     if not 1 <= shard.index <= count <= MOST_SHARDS:
         raise ValueError(
-            f"there is no shard {shard.index}/{count}: shards are numbered from 1 to at most {MOST_SHARDS}"
+            f"there is no shard {shard.index}/{count}: the first is 1/N and the last N/N, with N at most {MOST_SHARDS}"
         )
 
 
