@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import attrs
 
@@ -21,6 +21,7 @@ from agentbench_core.values.events import (
     RunStarted,
     ShardMerged,
     TaskFinished,
+    TaskStarted,
     event_type,
 )
 from agentbench_core.workspace.copying import fork
@@ -47,22 +48,27 @@ def write_merge(merge: Merge, directory: Path) -> None:
                 (directory / name).parent.mkdir(exist_ok=True)
                 journal.checkpoint()
                 fork(source, directory / name)
-    tags: defaultdict[str, set[str]] = defaultdict(set)
-    for part in merge.parts:
-        for key, value in read_tags(part.run.directory).items():
-            tags[key].add(value)
-    write_tags(directory, {key: values.pop() for key, values in tags.items() if len(values) == 1})
+    first, *others = [read_tags(part.run.directory) for part in merge.parts]
+    tags = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
+    write_tags(directory, tags)
     journal.checkpoint()
     with (directory / layout.EVENTS).open("wb") as events, (directory / layout.ATTEMPTS).open("wb") as attempts:
         _Writer(merge, events, attempts).write()
         for file in (events, attempts):
             file.flush()
             os.fsync(file.fileno())
+    for part in merge.parts:  # a resumed run moves the files that were copied
+        if part.changed:
+            raise _changed(part)
     journal.replace(directory / layout.MANIFEST, journal.json_line(dump(merge.manifest), indent=2))
 
 
 def _changed(part: ShardRun) -> InputError:
     return InputError(f"{part.run.directory} has changed while it was merged", remedy="Merge it again.")
+
+
+def _invalid(where: str, why: object) -> InputError:
+    return InputError(f"{where} cannot be merged: {why}", remedy="Copy the run again, or run its shard again.")
 
 
 class _Writer:
@@ -73,6 +79,7 @@ class _Writer:
         self._events = events
         self._attempts = attempts
         self._seq = 0
+        self._owners = {record.attempt_id: part for part in merge.parts for record in part.attempts}
 
     def write(self) -> None:
         """Write everything."""
@@ -92,11 +99,13 @@ class _Writer:
         """Copy the events and records of a shard, and return the ids of the recorded attempts."""
         recorded = []
         records = {record.attempt_id: record for record in part.attempts}
-        for _, event in journal.lines(part.run.directory / layout.EVENTS, sealed=True):
+        for where, event in journal.lines(part.run.directory / layout.EVENTS, sealed=True):
             attempt, type_, at = event.pop("attempt_id", None), str(event.pop("type", "")), str(event.pop("at", ""))
             event.pop("seq", None)
             if type_ in _OF_THE_RUN:
                 continue
+            if problem := self._problem(part, type_, attempt, event):
+                raise _invalid(where, problem)
             if type_ == event_type(TaskFinished):
                 if attempt not in records:
                     raise _changed(part)
@@ -104,8 +113,25 @@ class _Writer:
                 event["record"] = dump(record)
                 self._attempts.write(journal.json_line(event["record"]))
                 recorded.append(attempt)
-            self._line(type_, attempt, at, journal.json_line(event)[:-1])
+            try:
+                self._line(type_, attempt, at, journal.json_line(event)[:-1])
+            except (ValueError, RecursionError) as error:
+                raise _invalid(where, error) from None
         return recorded
+
+    def _problem(self, part: ShardRun, type_: str, attempt: Any, event: Mapping[str, Any]) -> str:
+        """Why an event cannot be part of the merged run, in which it could change other attempts; empty if it can."""
+        if attempt is None:
+            return ""
+        if not isinstance(attempt, str):
+            return "its attempt id is not text"
+        if self._owners.get(attempt, part) is not part:
+            return f"its attempt {attempt!a} belongs to another run"
+        if type_ == event_type(TaskStarted):
+            task_id, repeat = event.get("task_id"), event.get("repeat")
+            if not isinstance(task_id, str) or type(repeat) is not int or not part.shard.takes(task_id, repeat):
+                return f"its attempt {attempt!a} does not belong to shard {part.shard}"
+        return ""
 
     def _emit(self, event: ManifestWritten | RunStarted | ShardMerged | RunFinished) -> None:
         self._line(event_type(type(event)), None, "", journal.json_line(dump(event))[:-1])

@@ -37,7 +37,13 @@ class ShardRun:
     run: RunDirectory  #: its run directory
     shard: Shard  #: its part of the plan
     status: str  #: its status
+    size: int  #: bytes of its events, which grow whenever the run changes
     attempts: Sequence[AttemptRecord]  #: every record, including superseded ones
+
+    @property
+    def changed(self) -> bool:
+        """Whether the run was changed since it was checked, or is being changed."""
+        return is_locked(self.run.directory) or _size(self.run.directory / layout.EVENTS) != self.size
 
 
 @attrs.frozen(kw_only=True)
@@ -100,6 +106,8 @@ def _problems(parts: Sequence[ShardRun], *, partial: bool, all_read: bool) -> It
                 f"{other.run.directory} and {part.run.directory} are both shard {part.shard}",
                 remedy="Pass only one of them.",
             )
+    if len(by_index) == len(parts):
+        yield from _mixed_up(parts)
     yield from _environments(parts)
     if not partial and not different:
         yield from _incomplete(parts, _missing(parts), all_read=all_read)
@@ -114,8 +122,8 @@ def _checked(run: RunDirectory) -> ShardRun:
         raise InputError(f"{where} is not the run of a shard", remedy="Run it with --shard I/N to merge it.")
     if is_locked(where):
         raise InputError(f"{where} is in progress", remedy="Wait until it is finished.")
-    if not (where / layout.EVENTS).is_file():
-        raise InputError(f"{where} has no {layout.EVENTS}: it can be read but not merged")
+    size, _ = (_size(where / name) for name in (layout.EVENTS, layout.ATTEMPTS))
+    _check_times(manifest, where)
     for name in ("tasks", "superseded"):
         if (where / name).is_symlink():
             raise InputError(f"{where / name} is a link", remedy="Remove it: it does not belong to a run.")
@@ -123,22 +131,58 @@ def _checked(run: RunDirectory) -> ShardRun:
     if len(digests) < len(manifest.tasks) or not all(re.fullmatch(NAME_PATTERN, name) for name in digests):
         raise InputError(f"{where / layout.MANIFEST} has an invalid list of tasks", remedy="Restore it from a copy.")
     every = tuple(run.every_record())
-    ids: set[str] = set()
+    superseded = {record.supersedes for record in every}
+    attempts: dict[str, tuple[str, int]] = {}
     for record in every:
         planned = record.task_id in digests and 1 <= record.repeat <= manifest.repeats
         takes = planned and manifest.shard.takes(record.task_id, record.repeat)
         if not takes or (record.run_id, record.variant) != (manifest.run_id, manifest.variant):
             raise _foreign(where, record, f"it does not belong to shard {manifest.shard} of this run")
-        if record.task_digest != digests[record.task_id]:
-            raise _foreign(where, record, "its task has changed since the run was planned")
-        if record.attempt_id in ids or not _ATTEMPT_ID.fullmatch(record.attempt_id):
+        if record.task_digest != digests[record.task_id] and record.attempt_id not in superseded:
+            raise _foreign(where, record, "its task has changed since the attempt", remedy="Run this shard again.")
+        if record.attempt_id in attempts or not _ATTEMPT_ID.fullmatch(record.attempt_id):
             raise _foreign(where, record, "its id is invalid, or occurs twice")
-        ids.add(record.attempt_id)
-    return ShardRun(run=run, shard=manifest.shard, status=run.status(), attempts=every)
+        attempts[record.attempt_id] = _key(record)
+    for record in every:
+        if record.supersedes and attempts.get(record.supersedes, _key(record)) != _key(record):
+            raise _foreign(where, record, "it supersedes another attempt")
+    return ShardRun(run=run, shard=manifest.shard, status=run.status(), size=size, attempts=every)
 
 
-def _foreign(where: Path, record: AttemptRecord, why: str) -> InputError:
-    return InputError(f"{where}: attempt {record.attempt_id!a} ({_name((record.task_id, record.repeat))}): {why}")
+def _size(path: Path) -> int:
+    """The size of a regular file. Raises InputError for anything else, such as a pipe, which could not be read."""
+    if path.is_symlink() or not path.is_file():
+        raise InputError(
+            f"{path} is missing, or is not a regular file, so its run can be read but not merged",
+            remedy="Copy the run again; if it is lost, recover it: agentbench runs rebuild RUN",
+        )
+    return path.stat().st_size
+
+
+def _mixed_up(parts: Sequence[ShardRun]) -> Iterator[InputError]:
+    """An error for each run that has, or supersedes, an attempt of another run."""
+    owners: dict[str, ShardRun] = {}
+    for part in parts:
+        for record in part.attempts:
+            owners.setdefault(record.attempt_id, part)
+    for part in parts:
+        for record in part.attempts:
+            for attempt in filter(None, (record.attempt_id, record.supersedes)):
+                other = owners.get(attempt, part)
+                if other is not part:
+                    yield _foreign(part.run.directory, record, f"attempt {attempt!a} is in {other.run.directory}, too")
+                    break
+            else:
+                continue
+            break
+
+
+def _foreign(where: Path, record: AttemptRecord, why: str, *, remedy: str = "") -> InputError:
+    return InputError(f"{where}: attempt {record.attempt_id!a} ({_name(_key(record))}): {why}", remedy=remedy)
+
+
+def _key(record: AttemptRecord) -> tuple[str, int]:
+    return record.task_id, record.repeat
 
 
 def _other_plan(first: RunDirectory, other: RunDirectory) -> InputError | None:
@@ -167,10 +211,12 @@ def _environments(parts: Sequence[ShardRun]) -> Iterator[InputError]:
 
 
 def _missing(parts: Sequence[ShardRun]) -> set[tuple[str, int]]:
-    """The planned attempts without a record."""
+    """The planned attempts without a result: a record that is not superseded."""
     manifest = attrs.evolve(parts[0].run.manifest, shard=None)
     planned = {(task.id, repeat) for task in manifest.tasks for repeat in manifest.planned_repeats(task.id)}
-    return planned - {(record.task_id, record.repeat) for part in parts for record in part.attempts}
+    every = [record for part in parts for record in part.attempts]
+    superseded = {record.supersedes for record in every}
+    return planned - {_key(record) for record in every if record.attempt_id not in superseded}
 
 
 def _incomplete(parts: Sequence[ShardRun], missing: set[tuple[str, int]], *, all_read: bool) -> Iterator[InputError]:
@@ -239,8 +285,13 @@ def _combined_id(first: RunManifest, ids: Sequence[str]) -> str:
     return str(ULID(milliseconds.to_bytes(6, "big") + hashed[:10]))
 
 
+def _check_times(manifest: RunManifest, where: Path) -> None:
+    for text in (manifest.created_at, *(resumption.at for resumption in manifest.resumed)):
+        try:
+            _moment(text)
+        except (ValueError, OverflowError):
+            raise InputError(f"{where / layout.MANIFEST}: {text[:60]!a} is not a time") from None
+
+
 def _moment(text: str) -> datetime.datetime:
-    try:
-        return datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
-    except (ValueError, OverflowError):
-        raise InputError(f"{text[:60]!a} is not the time of a run") from None
+    return datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
