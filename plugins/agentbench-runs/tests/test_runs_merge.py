@@ -380,7 +380,7 @@ def test_a_report_that_fails(agentbench: Agentbench) -> None:
 def test_one_shard(agentbench: Agentbench) -> None:
     """A plan in one part is merged, too."""
     ended = agentbench("runs", "merge", str(shard_of(1, count=1).directory), "--into", "merged")
-    assert ended.out == "merged: 1 shards, 16 of 16 attempts: merged\n"
+    assert ended.out == "merged: 1 shard, 16 of 16 attempts: merged\n"
 
 
 def test_more_shards_than_attempts(agentbench: Agentbench) -> None:

@@ -151,6 +151,19 @@ def test_a_time_that_is_none(agentbench: Agentbench) -> None:
     refused(agentbench, "shard-2/run.json: 'yesterday' is not a time")
 
 
+@pytest.mark.parametrize("into", ["shard-1/merged", "shard-1/tasks/merged", "shard-1/tasks/{task}/merged"])
+def test_into_a_shard(into: str, agentbench: Agentbench) -> None:
+    """It would be changed, and copied into itself until the disk is full."""
+    shard_of(1)
+    shard_of(2)
+    into = into.format(task=foreign().task_id)
+    before = sorted(Path("shard-1").rglob("*"))
+    ended = agentbench("runs", "merge", "shard-1", "shard-2", "--into", into)
+    assert ended.code == 2
+    assert f"error: {into} is inside of" in ended.err
+    assert sorted(Path("shard-1").rglob("*")) == before
+
+
 @pytest.mark.parametrize("resumed", ["is locked", "has more events"])
 def test_a_shard_that_is_resumed_meanwhile(resumed: str) -> None:
     """It moves the files that are copied."""
@@ -171,6 +184,21 @@ def test_tags_of_only_some_shards(agentbench: Agentbench) -> None:
         write_tags(shard_of(index).directory, {f"key-{index}-{n}": "x" for n in range(60)} | {"release": "2"})
     assert agentbench("runs", "merge", "shard-1", "shard-2", "--into", "merged").code == 0
     assert read_tags(Path("merged")) == {"release": "2"}
+
+
+def test_merging_again_shows_the_run_as_it_is(agentbench: Agentbench) -> None:
+    """It may have been resumed; while that happens, its reports are left alone."""
+    shard_of(1)
+    assert agentbench("runs", "merge", "shard-1", "--into", "merged", "--partial").code == 0
+    recorded = run_info(Path("merged")).recorded
+    report = Path("merged/report_summary.md")
+    report.unlink()
+    with lock_run(Path("merged")):
+        ended = agentbench("runs", "merge", "shard-1", "--into", "merged", "--partial")
+        assert f"already merged: 1 shard, {recorded} of 6 attempts: merged\n" in ended.out
+        assert not report.exists()
+    agentbench("runs", "merge", "shard-1", "--into", "merged", "--partial")
+    assert report.exists()
 
 
 def test_a_task_that_changed_before_a_retry(agentbench: Agentbench) -> None:

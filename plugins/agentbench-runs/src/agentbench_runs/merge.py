@@ -11,7 +11,17 @@ from pathlib import Path
 import click
 
 from agentbench_core import AgentBenchError, InputError, RunView, open_run
-from agentbench_core.harness import RUN, App, Merge, is_locked, plan_merges, reporters_of, say, write_merge
+from agentbench_core.harness import (
+    RUN,
+    App,
+    Merge,
+    is_locked,
+    plan_merges,
+    reporters_of,
+    run_info,
+    say,
+    write_merge,
+)
 from agentbench_runs.leftovers import hidden_directory
 
 
@@ -33,11 +43,15 @@ def merge(app: App, /, directories: tuple[Path, ...], into: Path, partial: bool)
     agentbench run --suite custom-dev --variant baseline --shard 1/3    (on one machine; 2/3 and 3/3 on others)
     agentbench runs merge collected/* --into artifacts/runs/baseline
 
-    Nothing is written unless the runs have the same plan and the same environments, and every attempt is there once.
-    The runs of the shards are not changed. Merging the same runs again does nothing.
+    Nothing is written unless the runs have the same plan, a task that ran in several of them had the same environment,
+    and every attempt is there once. The runs of the shards are not changed. Merging the same runs again does nothing.
 
     With --partial, attempts may be missing; `agentbench run --resume DIR` runs them on this machine.
     """
+    target = into.resolve()
+    for path in directories:
+        if target.is_relative_to(path.resolve()):
+            raise InputError(f"{into} is inside of {path}, which must not change", remedy="Choose another: --into DIR")
     different = list(dict.fromkeys(path.resolve() for path in directories))
     merges = _places(plan_merges(different, partial=partial), into)
     if not _is_written(merges, into):
@@ -46,11 +60,12 @@ def merge(app: App, /, directories: tuple[Path, ...], into: Path, partial: bool)
     else:
         verb = "already merged"
     for directory, each in merges.items():
-        run = open_run(directory)
-        _report(app, run)
-        counts = f"{len(each.parts)} shards, {each.recorded} of {each.manifest.planned} attempts"
-        say(f"{verb}: {counts}: {directory}")
-        if each.missing:
+        if not is_locked(directory):  # it may be resumed already
+            _report(app, open_run(directory))
+        info, count = run_info(directory), len(each.parts)
+        shards = "1 shard" if count == 1 else f"{count} shards"
+        say(f"{verb}: {shards}, {info.recorded} of {info.planned} attempts: {directory}")
+        if info.recorded < info.planned:
             say(f"run the missing attempts: {shlex.join(['agentbench', 'run', '--resume', str(directory)])}")
 
 
@@ -103,9 +118,7 @@ def _write(merges: Mapping[Path, Merge], into: Path) -> None:
 
 
 def _report(app: App, run: RunView) -> None:
-    """Write the reports of the whole run, unless it is being resumed; if one fails, the run is complete without it."""
-    if is_locked(run.directory):
-        return
+    """Write the reports of the whole run; if one fails, the run is complete without it."""
     try:
         for reporter in reporters_of(app, run):
             reporter.make().report(run, run.directory)
