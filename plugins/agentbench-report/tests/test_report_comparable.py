@@ -449,6 +449,25 @@ def test_a_run_that_was_resumed_with_something_changed(tmp_path: Path) -> None:
     assert warned(a, b) == ("B was resumed on 2026-01-03 after a change: setting agent.x: 1 -> 2",)
 
 
+def test_a_run_that_was_merged_from_different_machines(tmp_path: Path) -> None:
+    """Its run.json has the platform of only one of them."""
+    shards = [
+        {
+            "run_id": f"run-{index}",
+            "group_id": f"group-{index}",
+            "shard": {"index": index, "count": 2},
+            "created_at": "2026-01-03T00:00:00+00:00",
+            "argv": [],
+            "platform": {"python": python, "cpus": "8"},
+            "status": "completed",
+            "records": "sha256:records",
+        }
+        for index, python in ((1, "3.11.7"), (2, "3.12.1"))
+    ]
+    a, b = made(tmp_path / "a", run={"merged": shards[:1]}), made(tmp_path / "b", run={"merged": shards})
+    assert warned(a, b) == ("B was merged from runs on different machines: python 3.11.7, 3.12.1",)
+
+
 def test_plugins_of_other_versions(tmp_path: Path) -> None:
     plugins = [[{"name": "core", "distribution": "agentbench-core", "version": v}] for v in ("0.1", "0.2")]
     a, b = (made(tmp_path / name, run={"plugins": one}) for name, one in zip("ab", plugins, strict=True))

@@ -56,6 +56,10 @@ def _side_warnings(side: str, run: RunCounts) -> Iterator[str]:
         yield f"{side} is limited to tasks {run.selection}"
     if run.manifest.shard:
         yield f"{side} is shard {run.manifest.shard} of a plan, and contains only a part of its attempts"
+    for name in _MACHINE:
+        values = sorted({part.platform.get(name, "unknown") for part in run.manifest.merged})
+        if len(values) > 1:
+            yield f"{side} was merged from runs on different machines: {name} {', '.join(values[:_MAX_DIFFERENCES])}"
     status = run.status
     if status != "completed":
         yield f"{side} is {status}, so its results are incomplete"
