@@ -56,6 +56,7 @@ class TestOtherAttempts:
     """R09: a shard cannot hide or replace the results of another one."""
 
     def test_superseded(self, agentbench: Agentbench) -> None:
+        """R09: the attempt would have no result in the merged run."""
         shard_of(1)
         victim = foreign().attempt_id
         shard_of(2, record=lambda record: attrs.evolve(record, supersedes=victim))
@@ -92,7 +93,7 @@ class TestOtherAttempts:
         refused(agentbench, "events.jsonl", "belongs to another run")
 
     def test_the_start_of_an_attempt(self, agentbench: Agentbench) -> None:
-        """When the merged run is resumed, an attempt that only started would be recorded as the last one."""
+        """R09: when the merged run is resumed, an attempt that only started would be recorded as the last one."""
         shard_of(1)
         started = json.dumps({"task_id": foreign().task_id, "repeat": 1}).encode()
         append(shard_of(2), "started", "task_started", started)
@@ -153,7 +154,7 @@ def test_a_time_that_is_none(agentbench: Agentbench) -> None:
 
 @pytest.mark.parametrize("into", ["shard-1/merged", "shard-1/tasks/merged", "shard-1/tasks/{task}/merged"])
 def test_into_a_shard(into: str, agentbench: Agentbench) -> None:
-    """It would be changed, and copied into itself until the disk is full."""
+    """R09: it would be changed, and copied into itself until the disk is full."""
     shard_of(1)
     shard_of(2)
     into = into.format(task=foreign().task_id)
