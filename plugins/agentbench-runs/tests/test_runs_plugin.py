@@ -17,6 +17,7 @@ def test_the_commands() -> None:
     plugin.agentbench_register_commands(lambda name, target, *, summary: registered.append((name, target)))
     assert registered == [
         ("runs du", "agentbench_runs.du:du"),
+        ("runs merge", "agentbench_runs.merge:merge"),
         ("runs pack", "agentbench_runs.packing:pack"),
         ("runs prune", "agentbench_runs.prune:prune"),
         ("runs tag", "agentbench_runs.tag:tag"),
