@@ -26,7 +26,7 @@ _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
     "agentbench-mechanic": {"llm": ["mechanic"]},
     "agentbench-openrouter": {"llm": ["openrouter"], "command": ["openrouter"]},
     "agentbench-report": {"command": ["report"]},
-    "agentbench-runs": {"command": ["runs du", "runs pack", "runs prune", "runs tag", "runs unpack"]},
+    "agentbench-runs": {"command": ["runs du", "runs merge", "runs pack", "runs prune", "runs tag", "runs unpack"]},
     "agentbench-tasks": {
         "command": [
             *("init", "tasks mine", "tasks new", "tasks pin", "tasks refresh", "tasks strengthen", "validate-tasks")
