@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from agentbench_testing.fixtures import RunAgentbench
@@ -32,20 +34,31 @@ AGENTBENCH = Path(sys.executable).parent / "agentbench"
 pytestmark = [pytest.mark.long, pytest.mark.docker]
 
 
+@attrs.define
+class Made:
+    """A repository with tasks, and the results of both variants on one machine: made once, since it takes long."""
+
+    shop: Path | None = None
+    whole: Mapping[str, list[Any]] = attrs.field(factory=dict)
+
+
+@pytest.fixture(scope="module")
+def made() -> Made:
+    return Made()
+
+
 @pytest.fixture
-def shop(tmp_path: Path, run_agentbench: RunAgentbench) -> Path:
-    return make_shop(tmp_path / "shop", run_agentbench, TASKS)
-
-
-def whole(shop: Path, program: Path) -> Mapping[str, list[Any]]:
-    """The results of both variants in a run on one machine.
-
-    The program must be that of the shards: environments in the `local` sandbox depend on its interpreter.
-    """
-    flags = [flag for name in VARIANTS for flag in ("--variant", f"configs/variants/{name}.yaml")]
-    command = [str(program), "run", "--suite", "shop", *flags, "--out", str(shop.parent / "whole")]
-    subprocess.run(command, cwd=shop, capture_output=True, check=True, timeout=300)
-    return {name: results(next((shop.parent / "whole").glob(f"*__{name}"))) for name in VARIANTS}
+def shop(made: Made, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, run_agentbench: RunAgentbench) -> Path:
+    """A copy of the repository."""
+    if made.shop is None:
+        made.shop = make_shop(tmp_path_factory.mktemp("made") / "shop", run_agentbench, TASKS)
+        flags = [flag for name in VARIANTS for flag in ("--variant", f"configs/variants/{name}.yaml")]
+        out = made.shop.parent / "whole"
+        command = [str(AGENTBENCH), "run", "--suite", "shop", *flags, "--out", str(out)]
+        subprocess.run(command, cwd=made.shop, capture_output=True, check=True, timeout=300)
+        made.whole = {name: results(next(out.glob(f"*__{name}"))) for name in VARIANTS}
+    shutil.copytree(made.shop, tmp_path / "shop", symlinks=True)
+    return tmp_path / "shop"
 
 
 @pytest.fixture
@@ -62,12 +75,13 @@ def task_image(tmp_path: Path) -> Iterator[Path]:
 
 
 def results(run: Path) -> list[Any]:
-    """The records of a run in the order of their tasks, without ids and times."""
+    """The records of a run in the order of their tasks, without ids, times and the interpreter's environment digest."""
     records = [json.loads(line) for line in (run / "attempts.jsonl").read_text().splitlines()]
     last = {(record["task_id"], record["repeat"]): record for record in records}
     for record in last.values():
         for name in ("run_id", "attempt_id", "timestamps", "duration_sec", "supersedes"):
             del record[name]
+        del record["sandbox"]["environment_digest"]
     return [last[key] for key in sorted(last)]
 
 
@@ -92,7 +106,7 @@ def test_an_image_keeps_its_id_when_it_is_saved_and_loaded(task_image: Path) -> 
     assert subprocess.run(inspect, capture_output=True, text=True, check=True).stdout == before
 
 
-def test_slurm(shop: Path, task_image: Path, tmp_path: Path) -> None:
+def test_slurm(made: Made, shop: Path, task_image: Path, tmp_path: Path) -> None:
     """The commands on the page, twice: a node fails the first time, and its shard alone is submitted again."""
     for name in ("shards.sbatch", "merge.sbatch"):
         (shop / name).write_text(shown()[name].text)
@@ -116,14 +130,14 @@ def test_slurm(shop: Path, task_image: Path, tmp_path: Path) -> None:
     run(again)
     assert (shop / "merge.log").exists(), (shop / "shard-3.log").read_text()
     log = (shop / "merge.log").read_text()
-    assert {name: results(shop / "nightly/merged" / name) for name in VARIANTS} == whole(shop, AGENTBENCH), log
+    assert {name: results(shop / "nightly/merged" / name) for name in VARIANTS} == made.whole, log
     assert (shop / "nightly/gate.md").read_text().startswith("# Gate: PASS"), log
     assert (shop / "nightly/report.html").exists()
     resumed = json.loads(next((shop / "nightly/shard-3").glob("*/run.json")).read_text())["resumed"]
     assert len(resumed) == 1
 
 
-def test_kubernetes(shop: Path, task_image: Path, tmp_path: Path) -> None:
+def test_kubernetes(made: Made, shop: Path, task_image: Path, tmp_path: Path) -> None:
     """The commands of the pods: one pod is evicted, and the next pod of its index resumes the shard."""
     manifest = manifests("kubernetes.yaml")[1]
     (container,) = manifest["spec"]["template"]["spec"]["containers"]
@@ -170,11 +184,11 @@ def test_kubernetes(shop: Path, task_image: Path, tmp_path: Path) -> None:
         out, _ = running.communicate(timeout=120)
         assert running.returncode == 0, out
     merged = tmp_path / "runs/nightly/merged"
-    assert {name: results(merged / name) for name in VARIANTS} == whole(shop, AGENTBENCH)
+    assert {name: results(merged / name) for name in VARIANTS} == made.whole
     assert (merged.parent / "gate.md").read_text().startswith("# Gate: PASS")
 
 
-def test_github(shop: Path, tmp_path: Path) -> None:
+def test_github(made: Made, shop: Path, tmp_path: Path) -> None:
     """Every step of every job runs in order, each job in a clone of its own. Without a shard, the gate fails."""
     source = source_repository(ROOT, tmp_path / "agentbench")
     text = shown()["agentbench.yml"].text
@@ -205,9 +219,7 @@ def test_github(shop: Path, tmp_path: Path) -> None:
     gate = job("gate", expressions=needed, installed=image)
     assert (gate.failed, gate.unmatched) == ([], []), "\n".join(gate.log)
     assert gate.uploaded == ["gate.md", "gate.xml", "report.html", "runs.tar.gz"]
-    assert {name: results(gate.checkout / "artifacts" / name) for name in VARIANTS} == whole(
-        shop, image.place / "venv/bin/agentbench"
-    )
+    assert {name: results(gate.checkout / "artifacts" / name) for name in VARIANTS} == made.whole
     assert gate.summary.startswith("# Gate: PASS")
 
     (tmp_path / "artifacts/shard-2/shard-2.tar.gz").unlink()
