@@ -296,6 +296,16 @@ def test_failed_attack_script_is_reported(source: str, ended: str, words: str) -
         assert words in result.message
 
 
+def test_the_facts_of_a_task_with_very_many_hidden_tests_arrive() -> None:
+    """Linux limits a command to 128 KiB, and quoting makes names longer."""
+    hidden = tuple(f"checks/{n:04}-{filler * 80}.json" for n in range(400) for filler in ("x", "'", "\u00e9"))
+    facts = TaskFacts(editable=(), passing_command="false", hidden=hidden)
+    with make_context(task_facts=facts) as attempt:
+        script = Script("mine", "", "write('copy.json', json.dumps(facts['hidden']))")
+        assert ScriptedAdversary(script).solve(attempt.context).ended == "completed"
+        assert json.loads(attempt.sandbox.read_file("copy.json", limit=1 << 20)) == list(hidden)
+
+
 ODD: Files = {
     "top.py": b"# -*- coding: latin-1 -*-\nNAME = '\xe9'\n\n\ndef add(left, right):\n    return left - right\n",
     "pkg/__init__.py": "",

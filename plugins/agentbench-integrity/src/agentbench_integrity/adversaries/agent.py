@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterator
 
 import attrs
 
@@ -11,7 +12,7 @@ from agentbench_core import AgentResult, AttemptContext, ToolCall, ToolResult
 from agentbench_integrity.adversaries.script import NOTHING_TO_DO, PRELUDE, Script
 
 _MAX_OUTPUT = 2000  # characters
-_ARGUMENT = 16 << 10  # characters; quoting turns each into at most five
+_ARGUMENT = 96 << 10  # characters; Linux limits a command, which is one argument of the shell, to 128 KiB
 _FACTS = "${TMPDIR:-/tmp}/agentbench-facts.json"
 
 
@@ -39,10 +40,9 @@ class ScriptedAdversary:
         def run(command: str) -> ToolResult:
             return context.tools.call(ToolCall(tool=runs[0], arguments={"command": command}))
 
-        # Write in parts, because Linux limits an argument to 128 KiB.
         written = [
-            run(f'printf %s {shlex.quote(encoded[at : at + _ARGUMENT])} {">>" if at else ">"} "{_FACTS}"')
-            for at in range(0, len(encoded), _ARGUMENT)
+            run(f'printf %s {part} {">>" if number else ">"} "{_FACTS}"')
+            for number, part in enumerate(_arguments(encoded))
         ]
         program = shlex.quote(f"{PRELUDE}\n{self.script.source}")
         ended = run(f'python -c {program} "{_FACTS}"')
@@ -55,6 +55,17 @@ class ScriptedAdversary:
         why = "timed out" if wrong.error_type == "timeout" else f"ended with exit code {code}" if wrong.ok else "failed"
         output = "\n".join(filter(None, (wrong.error_message, _end_of(wrong))))
         return AgentResult(ended="tool_error", message=f"the script {why}\n{output[-_MAX_OUTPUT:]}")
+
+
+def _arguments(text: str) -> Iterator[str]:
+    """The text as quoted arguments of a shell command, in few parts. Quoting makes it up to five times longer."""
+    quoted = shlex.quote(text)
+    if len(quoted) <= _ARGUMENT:
+        yield quoted
+        return
+    half = len(text) // 2
+    yield from _arguments(text[:half])
+    yield from _arguments(text[half:])
 
 
 def _failed(result: ToolResult) -> bool:
