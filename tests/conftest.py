@@ -13,8 +13,9 @@ import pytest
 
 from agentbench_core import ExecResult
 from agentbench_core.cli.main import main
-from agentbench_local import provider
+from agentbench_local import launcher, provider
 from agentbench_local.preparation import OF_INTERPRETER, Captures
+from agentbench_local.process import Command, Order, Supervision
 from agentbench_testing.fixtures import (
     Ended as Ended,  # tests import it from here
     MakeTask,
@@ -52,6 +53,24 @@ def _ask_pip_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(provider, "Captures", Shared)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _start_supervisors_once() -> Iterator[None]:
+    """Keep the process that starts commands in the `local` sandbox: each run would wait for a new interpreter.
+
+    Runs in processes of their own start theirs.
+    """
+    supervision = Supervision()
+
+    class Shared(Supervision):
+        def start(self, order: Order) -> Command:
+            return supervision.start(order)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(launcher, "Supervision", Shared)
+        yield
+    supervision.close()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import json
 import os
@@ -43,7 +44,7 @@ def make_manifest(
         run_id=run_id,
         group_id=group_id,
         created_at=local_time(),
-        harness=harness_info(Path(agentbench_core.__file__).parent.parent),
+        harness=_running_harness(),
         argv=tuple(argv),
         suite=suite,
         variant=variant.name,
@@ -77,6 +78,12 @@ def make_manifest(
             "cpus": str(os.cpu_count()),
         },
     )
+
+
+@functools.cache
+def _running_harness() -> HarnessInfo:
+    """What this process has loaded, which does not change with its files."""
+    return harness_info(Path(agentbench_core.__file__).parent.parent)
 
 
 def harness_info(home: Path) -> HarnessInfo:
