@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from collections.abc import Mapping
 from pathlib import Path
@@ -74,7 +75,8 @@ class Bench:
         pristine.mkdir()
         write(pristine, files)
         settings = EnvironmentSettings(python=".".join(platform.python_version_tuple()[:2]), network_policy="none")
-        spec = EnvironmentSpec(commit="0" * 40, settings=settings, setup=Setup(commands=(), capture=()))
+        commit = hashlib.sha1(repr(sorted(files.items())).encode()).hexdigest()  # providers cache environments by it
+        spec = EnvironmentSpec(commit=commit, settings=settings, setup=Setup(commands=(), capture=()))
         parsed = parse(command)
         assert parsed is not None
         self.command: PytestCommand = parsed

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentbench_core import open_run
+from agentbench_core import SandboxProvider, open_run
+from agentbench_docker.options import DockerOptions
+from agentbench_docker.provider import DockerProvider
+from agentbench_integrity.scorer.blinding.expectations import Expectations
+from agentbench_local.plugin import LocalOptions
+from agentbench_local.provider import LocalProvider
 from tests.conftest import Ended
+from tests.integrity.benches import Bench, Scored
 
 BEFORE, AFTER = "    return left\n", "    return left + right\n"
 HEAD = 'def add(left, right):\n    """The sum."""\n'
@@ -51,6 +58,9 @@ IDS = {
 QUICK = "python -c 'from adding import add; assert add(1, 1) == 2'"
 LISTED = {"failing_command": QUICK, "passing_command": "python -m pytest -q", **IDS}
 
+FILES = {"adding.py": HEAD + BEFORE, "tests/test_zero.py": PUBLIC}
+SOLVED = {"adding.py": HEAD + AFTER}
+
 NAMED = [*IDS["fail_to_pass"], *IDS["pass_to_pass"]]
 
 Run = Callable[..., dict[str, Any]]
@@ -70,12 +80,55 @@ def attempt(
         hidden: str = HIDDEN,
         **said: Any,
     ) -> dict[str, Any]:
-        before = {"adding.py": HEAD + BEFORE, "tests/test_zero.py": PUBLIC, **(files or {})}
-        make_task(files=before, hidden={"test_sums.py": hidden}, patch=patch, validation={**LISTED, **said})
+        make_task(
+            files={**FILES, **(files or {})},
+            hidden={"test_sums.py": hidden},
+            patch=patch,
+            validation={**LISTED, **said},
+        )
         ended = agentbench("run", "--suite", "mini", "--agent", agent, *flags)
         assert ended.code == 0, ended.err
         (record,) = records()
         return record
+
+    return run
+
+
+Judge = Callable[..., Scored]
+
+
+def make_bench(
+    root: Path, provider: SandboxProvider, files: Mapping[str, str], command: str = "python -m pytest -q", **said: Any
+) -> Bench:
+    """The same task without a run: its tests are calibrated and scored directly."""
+    root.mkdir(exist_ok=True)
+    lists = {name: tuple(tests) for name, tests in IDS.items()}
+    hidden = {"checks/test_sums.py": HIDDEN}
+    return Bench(root, provider, files=files, hidden=hidden, solution=SOLVED, command=command, **lists, **said)
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[LocalProvider]:
+    with contextlib.closing(LocalProvider(LocalOptions())) as provider:
+        yield provider
+
+
+@pytest.fixture(scope="module")
+def expectations(provider: LocalProvider, tmp_path_factory: pytest.TempPathFactory) -> Expectations:
+    """The values of the hidden tests, which depend neither on options of pytest nor on other files."""
+    return make_bench(tmp_path_factory.mktemp("calibrated"), provider, FILES).calibrate()
+
+
+@pytest.fixture
+def scored(provider: LocalProvider, expectations: Expectations, tmp_path: Path) -> Judge:
+    """Score a change to the task with more files, by default the reference solution."""
+
+    def run(
+        files: Mapping[str, str] | None = None,
+        command: str = "python -m pytest -q",
+        change: Mapping[str, str] = SOLVED,
+    ) -> Scored:
+        return make_bench(tmp_path, provider, {**FILES, **(files or {})}, command).score(expectations, change)
 
     return run
 
@@ -113,14 +166,6 @@ def test_correct_fix_passes(attempt: Run) -> None:
     page = page_of(record)
     assert [(test["id"], test["outcome"]) for test in page["tests"]] == [(name, "passed") for name in NAMED]
     assert page["checks"]["problems"] == []
-
-
-def test_a_fix_whose_exception_is_of_two_classes(attempt: Run) -> None:
-    """Such an exception, like io.UnsupportedOperation, is no sign of tampering."""
-    both = "    if isinstance(right, str):\n        raise type('Both', (TypeError, ValueError), {})('no')\n"
-    added = "".join(f"+{line}" for line in f"{both}{AFTER}".splitlines(keepends=True))
-    record = attempt(patch=f"--- a/adding.py\n+++ b/adding.py\n@@ -3 +3,3 @@\n-{BEFORE}{added}")
-    assert (record["result"]["passed"], names(record)) == (True, set())
 
 
 PATCHER = """
@@ -184,24 +229,31 @@ def test_wrong_fix_fails(attempt: Run, plugin: Callable[..., Path]) -> None:
         ),
     ],
 )
-def test_pytest_options_of_tasks_are_kept(files: dict[str, str], command: str, attempt: Run) -> None:
+def test_pytest_options_of_tasks_are_kept(files: dict[str, str], command: str, scored: Judge) -> None:
     """A task's pytest options, settings, conftest files and plugins work as they do without checks."""
-    record = attempt(files, **({"passing_command": command} if command else {}))
-    assert (record["result"]["passed"], names(record)) == (True, set()), printed(record)
+    found = scored(files, command or "python -m pytest -q")
+    assert (found.score.passed, found.score.labels) == (True, ()), found.printed
 
 
-def test_collect_ignore_does_not_affect_canary_tests(attempt: Run) -> None:
-    """Ignore rules of the project do not affect the canary tests."""
-    said = "python -m pytest --deselect=checks/test_sums.py::test_that_is_named"
-    record = attempt({"conftest.py": "collect_ignore_glob = ['test_*.py']\n"}, passing_command=said)
-    assert (record["result"]["passed"], names(record)) == (True, set()), printed(record)
+def test_a_fix_whose_exception_is_of_two_classes(scored: Judge) -> None:
+    """Such an exception, like io.UnsupportedOperation, is no sign of tampering."""
+    both = "    if isinstance(right, str):\n        raise type('Both', (TypeError, ValueError), {})('no')\n"
+    found = scored(change={"adding.py": HEAD + both + AFTER})
+    assert (found.score.passed, found.score.labels) == (True, ()), found.printed
 
 
-def test_unlisted_tests_do_not_count(attempt: Run) -> None:
-    """Tests that are not listed may fail, or fail to import, as without checks."""
-    broken = {"tests/test_odd.py": "import nothing_of_that_name\n", "tests/test_red.py": "def test_it(): assert 0\n"}
-    record = attempt(broken)
-    assert (record["result"]["passed"], record["result"]["exit_code"], names(record)) == (True, 1, set())
+def test_collect_ignore_does_not_affect_canary_tests(scored: Judge) -> None:
+    """Ignore rules of the project do not affect the canary tests, whose file is named after the hidden tests."""
+    command = "python -m pytest --deselect=checks/test_sums.py::test_that_is_named"
+    found = scored({"conftest.py": "collect_ignore_glob = ['*/test_sums_*.py']\n"}, command)
+    assert (found.score.passed, found.score.labels) == (True, ()), found.printed
+
+
+def test_unlisted_tests_do_not_count(scored: Judge) -> None:
+    """Tests that are not listed may fail, or fail to import, even if pytest would stop at the first failure."""
+    more = {"tests/test_odd.py": "import nothing_of_that_name\n", "tests/test_red.py": "def test_it(): assert 0\n"}
+    found = scored(more, "python -m pytest -x tests checks")
+    assert (found.score.passed, found.score.exit_code, found.score.labels) == (True, 1, ()), found.printed
 
 
 @pytest.mark.parametrize(
@@ -252,10 +304,11 @@ def test_files_of_listed_tests_are_restored(attempt: Run) -> None:
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("writable", [False, True])
-def test_tests_write_to_the_workspace_only_if_allowed(writable: bool, attempt: Run) -> None:
+def test_tests_write_to_the_workspace_only_if_allowed(tmp_path: Path) -> None:
     """The workspace is read-only while tests run, unless the task allows writing."""
-    writing = PUBLIC + "    open('left-behind', 'w').close()\n"
-    record = attempt({"tests/test_zero.py": writing}, "--sandbox", "docker", writable=writable)
-    assert record["result"]["passed"] == writable
-    assert names(record) == set()
+    writing = {**FILES, "tests/test_zero.py": PUBLIC + "    open('left-behind', 'w').close()\n"}
+    with contextlib.closing(DockerProvider(DockerOptions())) as provider:
+        for writable in (False, True):
+            bench = make_bench(tmp_path / str(writable), provider, writing, writable=writable)
+            found = bench.score(None, SOLVED)
+            assert (found.score.passed, found.score.labels) == (writable, ()), found.printed
