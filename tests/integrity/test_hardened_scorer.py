@@ -102,9 +102,9 @@ def make_bench(
 ) -> Bench:
     """The same task without a run: its tests are calibrated and scored directly."""
     root.mkdir(exist_ok=True)
-    lists = {name: tuple(tests) for name, tests in IDS.items()}
+    said |= {name: tuple(tests) for name, tests in IDS.items()}
     hidden = {"checks/test_sums.py": HIDDEN}
-    return Bench(root, provider, files=files, hidden=hidden, solution=SOLVED, command=command, **lists, **said)
+    return Bench(root, provider, files=files, hidden=hidden, solution=SOLVED, command=command, **said)
 
 
 @pytest.fixture(scope="module")
