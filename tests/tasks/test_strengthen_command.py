@@ -17,6 +17,7 @@ import pytest
 
 from agentbench_core.inputs.suite import read_task
 from agentbench_tasks.strengthen import command
+from agentbench_tasks.strengthen.examining import Examined, examine
 from agentbench_tasks.validation import validate
 
 SIZES = '''\
@@ -201,7 +202,6 @@ def test_a_hostile_program_yields_only_certain_values(make_task: Any, agentbench
         ({"oracle": {"patch": ""}}, "it has no reference solution"),
         ({"validation": {"passing_command": "make test"}}, "passing_command does more than run pytest"),
         ({"hidden": {"tests/data.txt": "x"}}, "it has no hidden tests in Python"),
-        ({"validation": {"passing_command": "python -m pytest -q none"}}, "one is not a valid task: "),
         ({"hidden": {"tests/test_sizes.py": PUBLIC.replace("30", "31")}}, "one is not a valid task: "),
     ],
 )
@@ -210,7 +210,7 @@ def test_a_task_without_what_proposals_need(
 ) -> None:
     directory = weak(**changed)
     before = contents(directory)
-    done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--accept", "all")
+    done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--times", "2", "--accept", "all")
     assert done.code == 2
     assert message in done.err
     assert contents(directory) == before
@@ -223,8 +223,6 @@ def test_numbers_that_cannot_be_accepted(weak: Callable[..., Path], agentbench: 
         done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--accept", wrong)
         assert done.code == 2
         assert "is neither `all` nor numbers" in done.err
-    done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--times", "2", "--accept", "1,99")
-    assert (done.code, "no proposal has the number 99: there are 2 proposals" in done.err) == (2, True)
     done = agentbench("tasks", "strengthen", "nine", "--suite", "mini")
     assert (done.code, "no task matches 'nine'" in done.err) == (2, True)
     assert contents(directory) == before
@@ -269,9 +267,14 @@ def test_a_task_that_changed_meanwhile_stays_as_it_is(
 def test_a_person_is_asked_for_each_proposal(
     weak: Callable[..., Path], agentbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a terminal; the default answer is no."""
+    """On a terminal; the default answer is no. Without one, each accepted number must be one of a proposal."""
     directory = weak()
     asked: list[str] = []
+    examined: list[Examined] = []
+
+    def once(*arguments: Any, **settings: Any) -> Examined:
+        examined.extend([] if examined else [examine(*arguments, **settings)])
+        return examined[0]
 
     def confirm(text: str, *, default: bool) -> bool:
         asked.append(text)
@@ -279,9 +282,12 @@ def test_a_person_is_asked_for_each_proposal(
 
     monkeypatch.setattr(click, "confirm", confirm)
     monkeypatch.setattr(command, "is_terminal", lambda: True)
+    monkeypatch.setattr(command, "examine", once)
     before = contents(directory)
     done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--times", "2")
     assert (done.code, len(asked)) == (0, 2)
+    done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--times", "2", "--accept", "1,99")
+    assert (done.code, "no proposal has the number 99: there are 2 proposals" in done.err) == (2, True)
     assert contents(directory) == before
 
 

@@ -16,7 +16,10 @@ from typing import Any
 import pytest
 import yaml
 
-from agentbench_core import open_run
+from agentbench_core import Tree, open_run
+from agentbench_core.inputs.suite import read_task
+from agentbench_tasks.failing_command import notes_on
+from agentbench_tasks.rules import Note
 
 TESTS_PATCH = """\
 --- a/tests/test_app.txt
@@ -314,8 +317,8 @@ def test_hidden_tests_are_used_in_validation(make_task: Any, validate: Any) -> N
         ("pytest --deselect=checks/test_x.py::a checks/data.bin 'x", "checks/test_x.py, checks/data.bin are"),
     ],
 )
-def test_a_failing_command_that_names_hidden_tests(make_task: Any, validate: Any, command: str, named: str) -> None:
-    """Agents can never make it pass; the task is valid, since another command may score it."""
+def test_a_failing_command_that_names_hidden_tests(make_task: Any, command: str, named: str) -> None:
+    """Agents can never make it pass."""
     public = "def test_old(): pass\n"
     hidden = {
         "test_x.py": "def test_new(): assert 0\n",
@@ -325,29 +328,34 @@ def test_a_failing_command_that_names_hidden_tests(make_task: Any, validate: Any
     files = {"app.txt": "broken\n", "tests/test_y.py": public}
     if "public.py" in command:
         files["checks/public.py"] = public
-    make_task(files=files, hidden=hidden, validation={"failing_command": f"{command} ; grep -q fixed app.txt"})
-    finding = validate()
-    assert (finding["verdict"], finding["problems"]) == ("valid", [])
-    (note,) = finding["notes"]
-    assert note["reason"] == f"agents can never make failing_command pass: {named} not in the agent's workspace"
-    assert "public tests" in note["remedy"]
+    task = make_task(files=files, hidden=hidden, validation={"failing_command": f"{command} ; grep -q fixed app.txt"})
+    (note,) = notes(task)
+    assert note.reason == f"agents can never make failing_command pass: {named} not in the agent's workspace"
+    assert "public tests" in note.remedy
 
 
 def test_a_failing_command_that_agents_can_run(make_task: Any, validate: Any, agentbench: Any) -> None:
-    """Public tests cause no note, even where hidden ones overlay them; the table shows notes."""
+    """Public tests cause no note, even where hidden ones overlay them; a task with a note is valid."""
     files = {"app.txt": "broken\n", "checks/test_x.py": "class TestX:\n    def test_old(self): pass\n"}
     hidden = {"test_x.py": f"{files['checks/test_x.py']}def test_new(): pass\n", "data/y.txt": "x"}
     ends = "; grep -q fixed app.txt"
     for command in ("pytest", "pytest checks", "pytest checks/test_x.py::TestX::test_old[a]", "echo checks/test_y.py"):
-        make_task(files=files, hidden=hidden, validation={"failing_command": command + ends})
-        assert validate()["notes"] == []
+        assert notes(make_task(files=files, hidden=hidden, validation={"failing_command": command + ends})) == ()
     make_task(files=files, hidden=hidden, validation={"failing_command": f"cat checks/data/y.txt {ends}"})
+    finding = validate()
+    assert (finding["verdict"], finding["problems"], len(finding["notes"])) == ("valid", [], 1)
     done = agentbench("validate-tasks", "--suite", "mini")
     assert done.code == 0
     assert re.search(
         r"^one +valid +2 +[\d.]+ +note: agents can never make failing_command pass", done.out, re.MULTILINE
     )
     assert "  Make failing_command run public tests only" in done.out
+
+
+def notes(task: Path) -> tuple[Note, ...]:
+    """The notes on the failing command of a task."""
+    with Tree(task / "repo") as public:
+        return notes_on(read_task(task), public)
 
 
 BAD_SCORER = """
@@ -387,6 +395,10 @@ def test_failing_check_does_not_affect_other_tasks(
 
 
 # --- lists of tests ----------------------------------------------------------------------------------------------
+
+
+UNCALIBRATED = ("--times", "1", "--set", "scorer=plain")
+"""Flags for tests of what is written, which both scorers find with the same sessions of pytest."""
 
 
 @pytest.fixture
@@ -500,14 +512,14 @@ def test_write_renews_lists(pytest_task: Path, agentbench: Any) -> None:
     rest = f"  pass_to_pass: [{ABOVE}]  # also mine\n  # the end\n"
     before = pytest_task.read_text().replace(old, f"{old}{lists}{rest}")
     pytest_task.write_text(before)
-    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1")
+    done = agentbench("validate-tasks", "--suite", "mini", "--write", *UNCALIBRATED)
     assert done.code == 1
     assert "clamp: wrote fail_to_pass: 4 (3 new, 2 gone), pass_to_pass: 1 (1 new, 1 gone)\n" in done.out
     more = "".join(f'  - "{name}"\n' for name in (*MORE, ABOVE))
     new = f"  fail_to_pass:  # mine\n  - '{HIDDEN}'\n{more}"
     new += f'  pass_to_pass:  # also mine\n    - "{BELOW}"\n  # the end\n'
     assert pytest_task.read_text() == before.replace(lists, new).replace(rest, "")
-    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "2")
+    done = agentbench("validate-tasks", "--suite", "mini", "--write", *UNCALIBRATED)
     assert done.code == 0
     assert "clamp: nothing to write\n" in done.out
 
@@ -555,7 +567,7 @@ def test_write_does_not_change_invalid_tasks(pytest_task: Path, agentbench: Any)
     """The file of an invalid task is unchanged."""
     (pytest_task.parent / "solution.patch").write_text("--- a\n")
     before = pytest_task.read_bytes()
-    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1")
+    done = agentbench("validate-tasks", "--suite", "mini", "--write", *UNCALIBRATED)
     assert (done.code, pytest_task.read_bytes()) == (1, before)
     assert "clamp: nothing written: the task is invalid" in done.out
 
@@ -574,7 +586,7 @@ def test_write_refuses_flow_mappings(pytest_task: Path, agentbench: Any) -> None
     """A flow mapping in braces cannot be extended."""
     rewrite(pytest_task, flow=True)
     before = pytest_task.read_bytes()
-    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1")
+    done = agentbench("validate-tasks", "--suite", "mini", "--write", *UNCALIBRATED)
     assert (done.code, pytest_task.read_bytes()) == (2, before)
     assert "clamp/task.yaml: validation is a flow mapping in braces" in done.err
 
