@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agentbench_testing.fixtures import RunAgentbench
+from agentbench_testing.fixtures import Ended
 from tests.histories import History
 
 FIRST = {
@@ -76,14 +76,12 @@ def history(tmp_path: Path) -> History:
 
 
 @pytest.fixture
-def mine(run_agentbench: RunAgentbench, tmp_path: Path) -> Callable[..., Any]:
-    """Run ``tasks mine`` in the ``local`` sandbox, with the packages that are there."""
+def mine(agentbench: Callable[..., Ended], tmp_path: Path) -> Callable[..., Any]:
+    """Run ``tasks mine`` in this process, in the ``local`` sandbox, with the packages that are there."""
 
     def run(*flags: str, code: int = 0) -> Any:
         fixed = ("--repo", str(tmp_path / "shop"), "--suite", "mined", "--sandbox", "local", "--allow-unisolated")
-        done = run_agentbench(
-            "tasks", "mine", *fixed, "--setup", "true", "--times", "1", "--json", *flags, cwd=tmp_path
-        )
+        done = agentbench("tasks", "mine", *fixed, "--setup", "true", "--times", "1", "--json", *flags)
         assert done.code == code, done.err
         return json.loads(done.out) if code == 0 else done
 
@@ -91,7 +89,7 @@ def mine(run_agentbench: RunAgentbench, tmp_path: Path) -> Callable[..., Any]:
 
 
 def test_a_fix_becomes_a_task_that_runs(
-    history: History, mine: Callable[..., Any], run_agentbench: RunAgentbench, tmp_path: Path
+    history: History, mine: Callable[..., Any], agentbench: Callable[..., Ended], tmp_path: Path
 ) -> None:
     """The task has the tests of the fix, a public command that passes, and a place in the history."""
     base = history.commit("Add nothing of interest", {"README.md": "A shop.\n"})
@@ -115,7 +113,7 @@ def test_a_fix_becomes_a_task_that_runs(
     assert "agentbench-canary" in (directory / "checks/tests/test_totals.py").read_text()
     assert "agentbench-canary" in (directory / "solution.patch").read_text()
     flags = ("--suite", "mined", "--sandbox", "local", "--variant", "scripted", "--variant", "idle")
-    run = run_agentbench("run", *flags, cwd=tmp_path)
+    run = agentbench("run", *flags)
     assert "variant scripted: 1 of 1" in run.out, run.err
     assert "variant idle: 0 of 1" in run.out, run.err
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agentbench_testing.fixtures import Ended, RunAgentbench
+from agentbench_testing.fixtures import Ended
 from tests.histories import FIXES, TEST_COMMAND, History, calculator
 
 FLAGS = ("--sandbox", "local", "--allow-unisolated", "--times", "1", "--test-command", TEST_COMMAND)
@@ -207,7 +207,7 @@ def test_names_that_only_the_fix_introduces(history: History, mined: Callable[..
 
 
 def test_a_project_with_a_junit_report(
-    history: History, mined: Callable[..., Any], run_agentbench: RunAgentbench
+    history: History, mined: Callable[..., Any], agentbench: Callable[..., Ended]
 ) -> None:
     """Tests are counted, verdicts are weak, and the task runs with scripted and idle."""
     script = (
@@ -225,7 +225,7 @@ def test_a_project_with_a_junit_report(
     assert (entry["commit"], entry["code"], entry["reason"]) == (fix, "", "valid in 1 of 1 checks")
     assert (entry["fail_to_pass"], entry["pass_to_pass"]) == (1, 1)
     assert entry["labels"] == ["weak_verdict"]
-    run = run_agentbench("run", "--suite", "calc", "--sandbox", "local", "--variant", "scripted", "--variant", "idle")
+    run = agentbench("run", "--suite", "calc", "--sandbox", "local", "--variant", "scripted", "--variant", "idle")
     assert "variant scripted: 1 of 1" in run.out, run.err
     assert "variant idle: 0 of 1" in run.out, run.err
 
@@ -352,7 +352,7 @@ def test_a_full_disk_loses_nothing(history: History, mined: Callable[..., Any], 
 
 
 def test_unusual_names_and_messages_are_handled(
-    history: History, mine: Callable[..., Ended], run_agentbench: RunAgentbench
+    history: History, mine: Callable[..., Ended], agentbench: Callable[..., Ended]
 ) -> None:
     """Files, branches and messages with special characters, and names that are taken."""
     history.git("checkout", "-q", "-b", "topic")
@@ -375,7 +375,7 @@ def test_unusual_names_and_messages_are_handled(
     assert entry["task"] == "sums-of-two-numbers-are-wrong-2"
     assert (taken / "task.yaml").read_text() == "by hand\n"
     shutil.rmtree(taken)
-    run = run_agentbench("run", "--suite", "calc", "--sandbox", "local", "--variant", "scripted", "--variant", "idle")
+    run = agentbench("run", "--suite", "calc", "--sandbox", "local", "--variant", "scripted", "--variant", "idle")
     assert "variant scripted: 1 of 1" in run.out, run.err
     assert "variant idle: 0 of 1" in run.out, run.err
     assert not list(Path().rglob("escaped"))
