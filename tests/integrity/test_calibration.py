@@ -456,7 +456,7 @@ GOOD = "from app import double\n\ndef test_a():\n    assert double(50210) == 100
 GOOD += "def test_b():\n    assert double('abcxyzabc') == 'abcxyzabcabcxyzabc'\n\n"
 GOOD += "def test_c():\n    assert double(71833) == 143666\n"
 LISTED = {
-    "failing_command": "python -m pytest -q checks",
+    "failing_command": "python -c 'from app import double; assert double(2) == 4'",
     "passing_command": "python -m pytest -q checks",
     "fail_to_pass": ["checks/test_it.py::test_a", "checks/test_it.py::test_b", "checks/test_it.py::test_c"],
 }

@@ -27,9 +27,11 @@ def test_the_commands() -> None:
 
 
 def test_new_task_is_valid(run_agentbench: RunAgentbench, tmp_path: Path) -> None:
+    """With the core's scorer, which needs no calibration."""
     made = run_agentbench("tasks", "new", "first", "--suite", "mine", cwd=tmp_path)
     assert made.code == 0, made.err
-    done = run_agentbench("validate-tasks", "--suite", "mine", "--times", "1", "--json", cwd=tmp_path)
+    flags = ("--suite", "mine", "--times", "1", "--set", "scorer=plain", "--json")
+    done = run_agentbench("validate-tasks", *flags, cwd=tmp_path)
     assert (done.code, [finding["verdict"] for finding in json.loads(done.out)]) == (0, ["valid"]), done.err
 
 
