@@ -312,16 +312,18 @@ def test_leaks_in_the_image(broken: Callable[..., Rules], monkeypatch: pytest.Mo
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("policy", ["none", "always"])
-def test_reachable_network_is_reported(
-    broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch, policy: str
-) -> None:
+def test_reachable_network_is_reported(make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sandbox that does not block the network is reported, unless the task allows network access."""
     from agentbench_docker.environment import DockerEnvironment
 
     meant = DockerEnvironment._network
     monkeypatch.setattr(DockerEnvironment, "_network", lambda self, wanted, deadline: meant(self, True, deadline))
     monkeypatch.setattr(Probe, "texts", lambda self, wanted: {})  # slow, and not tested here
-    rules = broken("--sandbox", "docker", environment={"network_policy": policy})
-    assert list(rules) == ["network_off"] * (policy != "always")
-    assert all("device eth0" in reason for reason in rules.values())
+    for policy in ("none", "always"):
+        make_task(policy, environment={"network_policy": policy})
+    done = agentbench("validate-tasks", "--suite", "mini", "--json", "--times", "1", "--sandbox", "docker")
+    problems = {finding["task"]: finding["problems"] for finding in json.loads(done.out)}
+    assert problems["always"] == []
+    (problem,) = problems["none"]
+    assert problem["rule"] == "network_off"
+    assert "device eth0" in problem["reason"]
