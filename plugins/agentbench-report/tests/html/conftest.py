@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 import pytest
@@ -81,6 +81,7 @@ HOSTILE = (
 """Hostile text for names, output and model responses; tabs, newlines and the like occur only in files."""
 
 Say = Callable[[str], str]
+Theme = Literal["light", "dark"]
 
 
 def harmless(text: str) -> str:
@@ -361,22 +362,47 @@ class Seen:
     """Dialogs, errors and console messages."""
 
 
+@pytest.fixture(scope="session")
+def _tab(chromium: Browser) -> Iterator[Page]:
+    """The page that tests share: the processes of a new one take twice as long as showing a report."""
+    context = chromium.new_context()
+    yield context.new_page()
+    context.close()
+
+
 @pytest.fixture
-def visit(chromium: Browser) -> Iterator[Callable[..., tuple[Page, Seen]]]:
-    """Open a file and return its page and what was recorded."""
+def visit(chromium: Browser, _tab: Page) -> Iterator[Callable[..., tuple[Page, Seen]]]:
+    """Open a file and return its page and what was recorded. Reports keep nothing in the browser between visits."""
     with contextlib.ExitStack() as closing:
 
-        def open_(path: Path, fragment: str = "", **context: Any) -> tuple[Page, Seen]:
-            surroundings = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **context})
-            closing.callback(surroundings.close)
-            page, seen = surroundings.new_page(), Seen()
+        def open_(
+            path: Path, fragment: str = "", *, width: int = 1280, theme: Theme = "light", javascript: bool = True
+        ) -> tuple[Page, Seen]:
+            page: Any = _tab  # has a signature of `on` for each event
+            seen = Seen()
+            if not javascript:
+                surroundings = chromium.new_context(java_script_enabled=False)
+                closing.callback(surroundings.close)
+                page = surroundings.new_page()
+            page.goto("about:blank")
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(media="null", color_scheme=theme)
             page.set_default_timeout(30_000)
-            page.on("request", lambda request: seen.requests.append(request.url))
-            page.on("console", lambda message: seen.trouble.append(f"console: {message.text}"))
-            page.on("pageerror", lambda error: seen.trouble.append(f"error: {error}"))
-            page.on("dialog", lambda dialog: (seen.trouble.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-            page.on("popup", lambda popup: seen.trouble.append(f"popup: {popup.url}"))
+            for event, record in _recorders(seen).items():
+                page.on(event, record)
+                closing.callback(page.remove_listener, event, record)
             page.goto(path.as_uri() + fragment)
             return page, seen
 
         yield open_
+
+
+def _recorders(seen: Seen) -> Mapping[str, Callable[[Any], object]]:
+    """Return a listener for each event of a page."""
+    return {
+        "request": lambda request: seen.requests.append(request.url),
+        "console": lambda message: seen.trouble.append(f"console: {message.text}"),
+        "pageerror": lambda error: seen.trouble.append(f"error: {error}"),
+        "dialog": lambda dialog: (seen.trouble.append(f"dialog: {dialog.message}"), dialog.dismiss()),
+        "popup": lambda popup: seen.trouble.append(f"popup: {popup.url}"),
+    }

@@ -168,7 +168,7 @@ def test_turns_show_each_call_with_its_result(one: Path, visit: Visit) -> None:
 def test_tests_by_name(make_evidence: Make, report_once: Report, visit: Visit, width: int) -> None:
     """Failed tests are expanded, with expected and actual values; passed tests and checks are collapsed."""
     path = report_once("tests", lambda: [make_evidence("a", {"failed": False, "passed": True})])
-    page, seen = visit(path, "#attempt=1", viewport={"width": width, "height": 900})
+    page, seen = visit(path, "#attempt=1", width=width)
     section = page.locator('#attempt [data-part="tests"]')
     headline = section.locator(".headline")
     expect(headline).to_contain_text("4 of 54 expected tests did not pass: 1 failed, 1 error, 1 not run, 1 repeated")
@@ -324,7 +324,7 @@ def matrix_rows(page: Page) -> list[str]:
 
 def test_a_pair_is_one_click_away_and_aligned(two: Path, visit: Visit) -> None:
     """Regressions come first; the parts and turns of both attempts are beside each other."""
-    page, seen = visit(two, viewport={"width": 1280, "height": 900})
+    page, seen = visit(two)
     assert matrix_rows(page)[0] == "durations-parse-units"
     link = page.locator("#matrix").get_by_role("link", name="durations-parse-units", exact=True)
     link.click()
@@ -422,7 +422,7 @@ def test_repeats_of_a_pair_can_be_chosen(repeats: Path, visit: Visit) -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_view_fits_every_width(repeats: Path, visit: Visit, theme: str) -> None:
     """Nothing is cut off, with five repeats, hostile text and everything expanded; tables need no scrolling."""
-    page, _ = visit(repeats, color_scheme=theme)
+    page, _ = visit(repeats, theme=theme)
     expect(page.get_by_role("heading", name="Difference in pass rate")).to_be_visible()
     expect(page.locator(".amounts tbody tr")).to_have_count(4)
     pair = page.locator("#matrix th a").first.get_attribute("href")
@@ -559,7 +559,7 @@ CONTRASTS = """
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_is_readable_in_both_themes(two: Path, visit: Visit, theme: str, fragment: str) -> None:
     """The contrast is at least 4.5 to 1 (WCAG AA)."""
-    page, _ = visit(two, fragment, color_scheme=theme)
+    page, _ = visit(two, fragment, theme=theme)
     if fragment:
         page.get_by_role("button", name="Expand all").click()
     page.locator("details").evaluate_all("all => all.forEach(each => { each.open = true })")
@@ -570,7 +570,7 @@ def test_text_is_readable_in_both_themes(two: Path, visit: Visit, theme: str, fr
 
 
 def test_the_theme_can_be_chosen(one: Path, visit: Visit) -> None:
-    page, _ = visit(one, color_scheme="light")
+    page, _ = visit(one, theme="light")
     before = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     page.get_by_role("button", name="Dark theme").click()
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") != before
@@ -580,7 +580,7 @@ def test_the_theme_can_be_chosen(one: Path, visit: Visit) -> None:
 
 @pytest.mark.parametrize("chosen", [False, True])
 def test_print_style_is_light_and_wraps_code(one: Path, visit: Visit, chosen: bool) -> None:
-    page, _ = visit(one, "#attempt=2", color_scheme="light" if chosen else "dark")
+    page, _ = visit(one, "#attempt=2", theme="light" if chosen else "dark")
     if chosen:
         page.get_by_role("button", name="Dark theme").click()
     style = "e => { const s = getComputedStyle(e); return [s.backgroundColor, s.maxHeight, s.whiteSpace]; }"
@@ -594,7 +594,7 @@ def test_print_style_is_light_and_wraps_code(one: Path, visit: Visit, chosen: bo
 
 
 def test_table_is_shown_without_javascript(one: Path, visit: Visit) -> None:
-    page, _ = visit(one, java_script_enabled=False, color_scheme="dark")
+    page, _ = visit(one, javascript=False, theme="dark")
     expect(page.locator("#attempts tbody tr")).to_have_count(12)
     expect(page.get_by_text("require JavaScript")).to_be_visible()
     assert page.locator(".plot svg").count() == 4
