@@ -1,7 +1,5 @@
 """The tests of an attempt by name, from ``logs/tests.json``: expected and actual values, checks, damaged files."""
 
-import base64
-import gzip
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -13,10 +11,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from agentbench_core import RunView, escape_control
-from agentbench_report.html import results
+from agentbench_core.harness import DateRange
+from agentbench_report.html import attempt, listing, results
 from agentbench_report.html.environment import templates
-from agentbench_report.html.page import write
 from agentbench_report.html.texts import Texts
+from agentbench_report.html.timeline import timelines
 from agentbench_testing import write_run
 
 Make = Callable[..., Any]
@@ -51,14 +50,15 @@ def run_with(tmp_path: Path) -> Callable[[object], RunView]:
 
 
 @pytest.fixture
-def show(run_with: Callable[[object], RunView], tmp_path: Path) -> Show:
-    """Return the page of an attempt as HTML."""
+def show(run_with: Callable[[object], RunView]) -> Show:
+    """Return the page of an attempt as HTML, without the plots of a report."""
 
     def made(content: object) -> str:
-        write([run_with(content)], tmp_path / "out.html")
-        held = re.search(r'id="evidence-1">(.*?)</script>', (tmp_path / "out.html").read_text(), re.DOTALL)
-        assert held
-        return gzip.decompress(base64.b64decode(held[1])).decode()
+        view = run_with(content)
+        (one,) = listing.listing(listing.sides([view], DateRange()))
+        assert one.row is not None
+        ((_, timeline),) = timelines(view.events(), [one.row.attempt_id])
+        return attempt.page(one, timeline)
 
     return made
 
