@@ -252,6 +252,8 @@ CALLS = """
         register("calls", lambda options: Calls(), Options, summary="makes calls")
 """
 RUN = ("run", "--suite", "mini", "--agent", "calls")
+OBEDIENT = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+"""Restores SIGINT, which a command inherits as ignored if the tests run in the background."""
 
 
 @attrs.define
@@ -291,7 +293,7 @@ class OnTerminal:
 def on_terminal(plugin: Callable[..., Path], make_task: Any) -> Iterator[Callable[..., OnTerminal]]:
     """Start the command on a terminal with 24 lines of 100 columns."""
     site = plugin("calls", CALLS)
-    make_task()
+    make_task(environment={"timeout_sec": 300})  # the sleeping agent must not reach it on a busy machine
 
     def start(*arguments: str, sleeping: bool = False, **variables: str) -> OnTerminal:
         if sleeping:
@@ -302,7 +304,7 @@ def on_terminal(plugin: Callable[..., Path], make_task: Any) -> Iterator[Callabl
         for name in ("NO_COLOR", "COLUMNS", "LINES"):
             env.pop(name, None)
         process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("agentbench")), *RUN, *arguments],
+            [sys.executable, "-c", OBEDIENT, str(Path(sys.executable).with_name("agentbench")), *RUN, *arguments],
             stdin=terminal, stdout=subprocess.DEVNULL, stderr=terminal, env={**env, **variables},
         )  # fmt: skip
         os.close(terminal)
@@ -354,6 +356,7 @@ def test_no_color_keeps_the_display(on_terminal: Callable[..., OnTerminal]) -> N
     """NO_COLOR is respected: bold and dim remain, colors do not."""
     seen = on_terminal(NO_COLOR="1").end()
     assert "\x1b[?25l" in seen
+    assert "calls  one  passed" in SGR.sub("", seen)
     codes = {code for match in SGR.findall(seen) for code in match[2:-1].split(";")}
     assert codes <= {"", "0", "1", "2"}
 
