@@ -352,10 +352,21 @@ def test_a_repository_that_has_changed_is_not_scored(run: Run, make_task: Any) -
     assert "0" * 40 in error["message"]
 
 
-def test_missing_failing_command_is_not_scored(run: Run) -> None:
-    """It fails for another reason than the task's bug."""
-    record = run("scripted", validation={"failing_command": "surely-not-there"})
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("surely-not-there", "surely-not-there"),
+        ("printf 'all:\\n\\tsurely-not-there\\n' | make -f -", "surely-not-there"),
+        ("python -S -m pytest -q", "No module named pytest"),
+    ],
+)
+def test_missing_failing_command_is_not_scored(run: Run, command: str, said: str) -> None:
+    """It fails for another reason than the task's bug, which is found before any scorer."""
+    record = run("scripted", validation={"failing_command": command})
     assert ending(record) == ("setup_failed", False, False, "SETUP_FAILED")
+    assert record["usage"]["steps"] == 0
+    (events,) = Path("artifacts").glob("runs/*/events.jsonl")
+    assert said in events.read_text()
 
 
 NEEDS = "import {module}\nfrom adding import {name}\n\ndef test_one():\n    assert {name}(2, 3) == 5\n"
@@ -365,20 +376,6 @@ ONE = "checks/test_adding.py::test_one"
 @pytest.mark.parametrize(
     ("test", "validation", "expected", "said"),
     [
-        pytest.param(
-            NEEDS.format(module="sys", name="add"),
-            {"failing_command": "bare/bin/python -m pytest -q checks"},
-            "SETUP_FAILED",
-            "No module named pytest",
-            id="no pytest for the failing command",
-        ),
-        pytest.param(
-            NEEDS.format(module="sys", name="add"),
-            {"failing_command": "printf 'all:\\n\\tsurely-not-there\\n' | make -f -"},
-            "SETUP_FAILED",
-            "surely-not-there",
-            id="a program missing that make calls",
-        ),
         pytest.param(
             NEEDS.format(module="sys", name="add"),
             {"passing_command": "bare/bin/python -m pytest -q checks"},
@@ -654,8 +651,7 @@ OBEDIENT = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL)
 """Restores SIGINT, which a command inherits as ignored if the tests run in the background."""
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupt_marks_running_attempts(make_task: Any, plugin: Any, records: Any, number: signal.Signals) -> None:
+def test_interrupt_marks_running_attempts(make_task: Any, plugin: Any, records: Any) -> None:
     """Exit code 130; a running attempt is recorded as interrupted and unscored, and others have no record."""
     site = plugin("agents", AGENTS)
     for name in "abc":
@@ -673,7 +669,7 @@ def test_interrupt_marks_running_attempts(make_task: Any, plugin: Any, records: 
             "tool_call_started" in path.read_text() for path in Path("artifacts").glob("runs/*/events.jsonl")
         ):
             time.sleep(0.05)
-        process.send_signal(number)
+        process.send_signal(signal.SIGINT)
         try:
             out, _ = process.communicate(timeout=60)
         finally:

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -206,11 +207,14 @@ def test_a_kill_at_every_step(new_trial: Callable[..., Trial], whole: Trial) -> 
 def test_a_kill_at_every_step_of_a_resumption(new_trial: Callable[..., Trial], whole: Trial) -> None:
     """F01: a resume has steps, too: torn lines, the record of the dead attempt, its superseded files."""
     expected, steps = whole.view(), whole.steps()
+    killed = new_trial("killed")
+    with killed.begin(crash_at=f"{steps // 2}+") as command:
+        assert command.end()[0] == KILLED
+    assert killed.survivors() == []
 
     def crash(number: int) -> bool:
         trial = new_trial(f"again-{number}")
-        with trial.begin(crash_at=f"{steps // 2}+") as command:
-            assert command.end()[0] == KILLED
+        subprocess.run(["cp", "-a", killed.place, trial.place], check=True)
         code, output = trial.resume(crash_at=f"{number}{'+' if number % 2 else ''}")
         if code == 0:
             assert "dropped an incomplete last line" in output

@@ -135,12 +135,11 @@ def test_file_size_limit_of_the_harness_stops_the_run(make_task: Any, script: Ca
 
 
 @pytest.mark.mounts
-def test_results_that_cannot_be_written(make_task: Any, script: Callable[[str], Output]) -> None:
+def test_results_that_cannot_be_written(make_task: Any, agentbench: Any, script: Callable[[str], Output]) -> None:
     """F30: a clear error before anything runs."""
     make_task()
-    Path("there").mkdir()
+    assert agentbench("run", "--suite", "mini", "--agent", "idle", "--out", "there").code == 0
     output = script("""
-        $RUN --agent idle --out there
         mount --bind there there
         mount -o remount,bind,ro there
         $RUN --agent idle --out there
