@@ -19,6 +19,9 @@ from agentbench_report.counts import TaskCounts
 from agentbench_report.reading import read
 from agentbench_report.reporter import SummaryReporter
 from agentbench_testing import ReporterConformance, write_run
+from agentbench_testing.fixtures import MakeTask
+
+pytest_plugins = ["agentbench_testing.fixtures"]
 
 README = Path(__file__).parent.parent / "README.md"
 SHOWN = README.read_text().partition("$ agentbench report summary --run DIR\n")[2].partition("```")[0]
@@ -302,13 +305,13 @@ def test_reporter_links_to_the_evidence_of_the_run(mixed: Path) -> None:
     assert text.endswith("[4]: tasks/d\n[5]: tasks/e\n")
 
 
-def test_run_writes_the_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_writes_the_summary(make_task: MakeTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real run writes this summary beside the built-in one."""
-    tasks = Path(__file__).parents[3] / "tasks"
-    arguments = ["run", "--suite", "custom-dev", "--tasks", str(tasks), "--agent", "idle", "--sandbox", "local"]
+    make_task()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(SystemExit) as ended:
-        main([*arguments, "--task", "durations-parse-units", "--set", "reporters=[console,summary]"])
+        main(["run", "--suite", "mini", "--agent", "idle", "--set", "reporters=[console,summary]"])
     assert ended.value.code in (0, None)
     (directory,) = Path("artifacts/runs").iterdir()
     assert "**Pass rate 0.0%** (0 of 1 scored attempts)" in (directory / "summary.md").read_text()
