@@ -83,12 +83,12 @@ WRITER = """
 def test_hidden_tests_overlay_the_public_ones(overlaid: Overlaid, agentbench: Any, records: Any, plugin: Any) -> None:
     """I05: public helpers and data are kept; a solution passes, and forged helpers fail."""
     overlaid()
-    assert agentbench("run", "--suite", "mini", "--agent", "scripted").code == 0
-    (solved,) = records("scripted")
-    assert solved["result"]["passed"], solved["result"]
     places = ["tests/helpers.py", "tests/conftest.py", "tests/data/more.txt", "tests/new/__init__.py", "app.py.bak"]
     plugin("writer", WRITER.format(places=places))
-    assert agentbench("run", "--suite", "mini", "--agent", "writer").code == 0
+    Path("writer.yaml").write_text("agent: writer\n")
+    assert agentbench("run", "--suite", "mini", "--variant", "scripted", "--variant", "writer.yaml").code == 0
+    (solved,) = records("scripted")
+    assert solved["result"]["passed"], solved["result"]
     (forged,) = records("writer")
     assert not forged["result"]["passed"]
     evidence = {label["name"]: label["evidence"] for label in forged["labels"]}
