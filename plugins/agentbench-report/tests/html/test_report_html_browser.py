@@ -136,7 +136,9 @@ def colour(target: Locator) -> str:
 def test_turns_show_each_call_with_its_result(one: Path, visit: Visit) -> None:
     """A command that failed is red though the tool worked; long output is folded, and diffs are coloured."""
     page, _ = visit(one, "#attempt=2")
-    first, second = page.locator(".turn").all()
+    turns = page.locator(".turn")
+    expect(turns).to_have_count(2)
+    first, second = turns.all()
     expect(first.get_by_text("The longest unit must be tried first.")).to_be_visible()
     patch, command, read, lost = first.locator("details.use").all()
     expect(patch.locator(".add")).to_have_count(1)
@@ -339,8 +341,9 @@ def test_a_pair_is_one_click_away_and_aligned(two: Path, visit: Visit) -> None:
     expect(a).to_contain_text("passed")
     expect(b).to_contain_text("failed")
     for part in ("patch", "tests", "turns"):
-        boxes = [side.bounding_box() for side in page.locator(f'.beside[data-part="{part}"] > .side').all()]
-        assert len(boxes) == 2
+        both = page.locator(f'.beside[data-part="{part}"] > .side')
+        expect(both).to_have_count(2)
+        boxes = [side.bounding_box() for side in both.all()]
         assert boxes[0]["y"] == boxes[1]["y"]
         assert boxes[0]["x"] + boxes[0]["width"] < boxes[1]["x"]
     rows = page.locator(".beside", has=page.locator(".turn"))
