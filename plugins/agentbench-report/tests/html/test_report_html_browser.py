@@ -558,11 +558,15 @@ CONTRASTS = """
 """
 
 
-@pytest.mark.parametrize("fragment", ["", "#attempt=2", "#pair=2,6"])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_is_readable_in_both_themes(two: Path, visit: Visit, theme: str, fragment: str) -> None:
+@pytest.mark.parametrize(
+    ("report", "fragment"), [("one", ""), ("two", ""), ("two", "#attempt=2"), ("two", "#pair=2,6")]
+)
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
+def test_text_is_readable_in_both_themes(
+    request: pytest.FixtureRequest, visit: Visit, theme: str, width: int, report: str, fragment: str
+) -> None:
     """The contrast is at least 4.5 to 1 (WCAG AA)."""
-    page, _ = visit(two, fragment, theme=theme)
+    page, _ = visit(request.getfixturevalue(report), fragment, theme=theme, width=width)
     if fragment:
         page.get_by_role("button", name="Expand all").click()
     page.locator("details").evaluate_all("all => all.forEach(each => { each.open = true })")
