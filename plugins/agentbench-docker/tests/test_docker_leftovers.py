@@ -20,6 +20,7 @@ import pytest
 
 from agentbench_core import Deadline, EnvironmentSpec, SandboxError, SetupError, dump
 from agentbench_core.values.task import EnvironmentSettings, Setup
+from agentbench_docker import storage
 from agentbench_docker.cache import Cache
 from agentbench_docker.environment import DockerEnvironment
 from agentbench_docker.options import DockerOptions
@@ -252,18 +253,18 @@ def test_sweep_tolerates_concurrent_image_removal(
     dirs: Directories, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F14: a sweep tolerates that another run removes an image after it was listed."""
-    from python_on_whales.components.image.cli_wrapper import ImageCLI
-
     with provider() as made:
         image = dirs.prepare(made, spec_of("true")).facts["image_id"]
-    listing = ImageCLI.list
+    (entry,) = cache.glob("environments/*/entry.json")
+    entry.unlink()
+    listing = storage._names
 
-    def list_and_remove(self: ImageCLI, *arguments: Any, **more: Any) -> Any:
-        found = listing(self, *arguments, **more)
+    def list_and_remove(client: Any) -> Any:
+        found = listing(client)
         asked("image", "rm", image)
         return found
 
-    monkeypatch.setattr(ImageCLI, "list", list_and_remove)
+    monkeypatch.setattr(storage, "_names", list_and_remove)
     with provider() as made:
         made.sweep()
     assert image not in dirs.owned("image")

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import select
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
+
 from agentbench_core import Deadline, SandboxError
-from agentbench_docker.client import Client, one_line
+from agentbench_docker.client import Client, listed, one_line
 
 if TYPE_CHECKING:
-    from python_on_whales import Container, DockerClient
+    from python_on_whales import DockerClient
 
 OWNER = "agentbench.owner"
 """Label: scratch directory of the owning provider. Used only as a name: other processes may not see the path."""
@@ -129,15 +130,31 @@ def remove_owned(client: Client, scratch: Path) -> None:
     from python_on_whales import DockerException
 
     with contextlib.suppress(DockerException, SandboxError):
-        client.call(lambda docker: _remove(docker, f"{OWNER}={scratch}", lambda owner: True), Deadline(SWEEP_SEC))
+        client.call(lambda docker: _remove(docker, _owned(docker, f"{OWNER}={scratch}")), Deadline(SWEEP_SEC))
 
 
 def leftovers(client: Client) -> list[str]:
     """Describe what :func:`sweep` would remove, without removing it."""
-    return client.call(
-        lambda docker: [what for what, _ in _owned(docker, f"{USER}={os.geteuid()}", _death_test(docker))],
-        Deadline(SWEEP_SEC),
-    )
+    return client.call(lambda docker: [str(each) for each in _left_by_dead(docker)], Deadline(SWEEP_SEC))
+
+
+@attrs.frozen
+class _Owned:
+    """A container or a network of a provider."""
+
+    kind: str
+    id: str
+    name: str
+    owner: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+    def remove(self, docker: DockerClient) -> None:
+        if self.kind == "container":
+            docker.container.remove(self.id, force=True, volumes=True)
+        else:
+            docker.network.remove(self.id)
 
 
 def _sweep(docker: DockerClient) -> list[str]:
@@ -145,60 +162,47 @@ def _sweep(docker: DockerClient) -> list[str]:
 
     with contextlib.suppress(DockerException):
         docker.container.prune(filters=[("label", KEEPER), ("until", _NEVER_STARTED)])
-    return _remove(docker, f"{USER}={os.geteuid()}", _death_test(docker))
+    return _remove(docker, _left_by_dead(docker))
 
 
-def _death_test(docker: DockerClient) -> Callable[[str], bool]:
-    """A test whether an owner has no active lease."""
-
-    @functools.cache
-    def is_dead(owner: str) -> bool:
-        # Check the lease after listing the resources, since an owner takes the lease before it creates any.
-        keepers = docker.container.list(all=True, filters=[("label", f"{KEEPER}={owner}")])
-        return not any(_status(keeper) in _KEEPER_STATES for keeper in keepers)
-
-    return is_dead
+def _left_by_dead(docker: DockerClient) -> list[_Owned]:
+    """What this user's providers without an active lease own."""
+    found = _owned(docker, f"{USER}={os.geteuid()}")
+    # Read the leases after the list, since an owner takes its lease before it creates anything.
+    alive = _lease_holders(docker) if found else set()
+    return [each for each in found if each.owner and each.owner not in alive]
 
 
-def _remove(docker: DockerClient, label: str, matches: Callable[[str], bool]) -> list[str]:
-    """Remove containers and networks that have the label and an owner that ``matches``."""
+def _lease_holders(docker: DockerClient) -> set[str]:
+    """The names of the owners with an active lease."""
+    states = [word for state in _KEEPER_STATES for word in ("--filter", f"status={state}")]
+    keepers = listed(docker, "ps", "--all", "--filter", f"label={KEEPER}", *states, fields=[_label(KEEPER)])
+    return {owner for (owner,) in keepers}
+
+
+def _remove(docker: DockerClient, owned: Iterable[_Owned]) -> list[str]:
+    """Remove containers and networks, and return a description of each."""
     from python_on_whales import DockerException
 
     removed = []
-    for what, remove in _owned(docker, label, matches):
+    for each in owned:
         with contextlib.suppress(DockerException):  # another process removed it first
-            remove()
-            removed.append(what)
+            each.remove(docker)
+            removed.append(str(each))
     return removed
 
 
-def _owned(
-    docker: DockerClient, label: str, matches: Callable[[str], bool]
-) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Containers and networks that have the label and an owner that ``matches``, each with its removal."""
-    from python_on_whales import DockerException
-
-    for container in docker.container.list(all=True, filters=[("label", label)]):
-        with contextlib.suppress(DockerException):
-            if _is_owned(container.config.labels, matches):
-                remove = functools.partial(docker.container.remove, container.id, force=True, volumes=True)
-                yield f"container {container.id[:12]}", remove
-    for network in docker.network.list(filters=[("label", label)]):
-        with contextlib.suppress(DockerException):
-            name = network.name
-            if _is_owned(network.labels, matches):
-                yield f"network {name}", functools.partial(docker.network.remove, network.id)
+def _owned(docker: DockerClient, label: str) -> list[_Owned]:
+    """Containers and networks that have this label and an owner."""
+    filters = ["--no-trunc", "--filter", f"label={label}", "--filter", f"label={OWNER}"]
+    containers = listed(docker, "ps", "--all", *filters, fields=[".ID", _label(OWNER)])
+    networks = listed(docker, "network", "ls", *filters, fields=[".ID", ".Name", _label(OWNER)])
+    return [
+        *(_Owned("container", id_, id_[:12], owner) for id_, owner in containers),
+        *(_Owned("network", id_, name, owner) for id_, name, owner in networks),
+    ]
 
 
-def _status(container: Container) -> str | None:
-    """The container's status, or None if it no longer exists."""
-    from python_on_whales.exceptions import NoSuchContainer
-
-    with contextlib.suppress(NoSuchContainer):
-        return container.state.status
-    return None
-
-
-def _is_owned(container_labels: Mapping[str, str] | None, matches: Callable[[str], bool]) -> bool:
-    owner = (container_labels or {}).get(OWNER, "")
-    return bool(owner) and matches(owner)
+def _label(name: str) -> str:
+    """The field of a list that contains a label."""
+    return f'(.Label "{name}")'

@@ -11,7 +11,7 @@ import attrs
 
 from agentbench_core import Deadline, DeadlineExceeded
 from agentbench_docker.cache import Cache, Entry
-from agentbench_docker.client import Client
+from agentbench_docker.client import Client, listed
 
 if TYPE_CHECKING:
     from python_on_whales import DockerClient
@@ -138,13 +138,7 @@ def leftover_images(client: Client, cache: Cache) -> list[str]:
 
 def _names(docker: DockerClient) -> list[str]:
     """Names of all environment images, including those of other caches."""
-    from python_on_whales.exceptions import NoSuchImage
-
-    names = []
-    for image in docker.image.list(_REPOSITORY):
-        with contextlib.suppress(NoSuchImage):  # another process may remove it between the two calls
-            names += image.repo_tags
-    return names
+    return [f"{_REPOSITORY}:{tag}" for (tag,) in listed(docker, "image", "ls", _REPOSITORY, fields=[".Tag"])]
 
 
 def _image_bytes(client: Client, entry: Entry) -> int:
