@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-from typing import TYPE_CHECKING, Literal
+import json
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
@@ -52,7 +52,7 @@ def inspect_engine(client: Client, deadline: Deadline) -> EngineFacts:
     from python_on_whales import DockerException
 
     try:
-        return client.call(lambda docker: _facts(client, docker, deadline), deadline, at_most=deadline.remaining())
+        return client.call(lambda docker: _facts(client, docker), deadline, at_most=deadline.remaining())
     except SandboxError as error:
         raise UnavailableError(error.message, remedy=error.remedy) from error
     except DockerException as error:
@@ -67,10 +67,13 @@ def inspect_engine(client: Client, deadline: Deadline) -> EngineFacts:
         ) from error
 
 
-def _facts(client: Client, docker: DockerClient, deadline: Deadline) -> EngineFacts:
+def _facts(client: Client, docker: DockerClient) -> EngineFacts:
+    from python_on_whales.utils import run
+
     version = docker.version()
     server = version.server
-    info = docker.system.info()
+    # python-on-whales does not know CgroupVersion.
+    info: dict[str, Any] = json.loads(str(run([*docker.docker_cmd, "info", "--format", "{{json .}}"])))
     components = {part.name: part for part in (server.components if server else None) or []}
     runc = components.get("runc")
     return EngineFacts(
@@ -80,26 +83,17 @@ def _facts(client: Client, docker: DockerClient, deadline: Deadline) -> EngineFa
         client=(version.client.version if version.client else None) or "",
         runc=(runc.version if runc else None) or "",
         runc_package=((runc.details if runc else None) or {}).get("GitCommit", ""),
-        default_runtime=info.default_runtime or "",
-        runtimes=tuple(sorted(info.runtimes or {})),
-        storage_driver=info.driver or "",
-        cgroup_version=_cgroup_version(client, deadline),
-        security_options=tuple(_readable(option) for option in info.security_options or []),
-        system=info.operating_system or "",
-        kernel=info.kernel_version or "",
-        cpus=info.n_cpu or 1,
-        memory=info.mem_total or 0,
-        root=str(info.docker_root_dir or ""),
+        default_runtime=info.get("DefaultRuntime") or "",
+        runtimes=tuple(sorted(info.get("Runtimes") or {})),
+        storage_driver=info.get("Driver") or "",
+        cgroup_version=info.get("CgroupVersion") or "",
+        security_options=tuple(_readable(option) for option in info.get("SecurityOptions") or []),
+        system=info.get("OperatingSystem") or "",
+        kernel=info.get("KernelVersion") or "",
+        cpus=info.get("NCPU") or 1,
+        memory=info.get("MemTotal") or 0,
+        root=info.get("DockerRootDir") or "",
     )
-
-
-def _cgroup_version(client: Client, deadline: Deadline) -> str:
-    """``1`` or ``2``; empty if the query fails, as before Engine 20.10. python-on-whales lacks this field."""
-    command = [*client.argv(max(1.0, min(10.0, deadline.remaining()))), "info", "--format", "{{.CgroupVersion}}"]
-    result = subprocess.run(
-        command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL
-    )
-    return result.stdout.strip() if result.returncode == 0 else ""
 
 
 def _readable(option: str) -> str:
