@@ -30,6 +30,10 @@ _NO_PYTHON_CODES = (1, 126, 127)
 """Exit codes with which PID 1 fails to start if the image has no usable Python."""
 
 
+class _NoPythonError(ChannelLostError):
+    """The AgentBench server cannot be PID 1 in this image."""
+
+
 @attrs.frozen(kw_only=True)
 class Image:
     """An image, by its id."""
@@ -100,6 +104,23 @@ class Launcher:
         container = self._create(spec, deadline)
         return self._start(DockerSandbox, spec, container, self._connection(spec, container), deadline)
 
+    def start_base(self, spec: ContainerSpec, deadline: Deadline) -> DockerSandbox:
+        """Like ``start``, from a base image. Finds out whether it has Python, once per image; see ``hosted``."""
+        image = spec.image.id
+        if image not in self._hosted:
+            container = self._create(attrs.evolve(spec, image=attrs.evolve(spec.image, hosted=True)), deadline)
+            connect = partial(_open_first_channel, container)
+            with contextlib.suppress(_NoPythonError):
+                sandbox = self._start(DockerSandbox, spec, container, connect, deadline)
+                self._hosted[image] = True
+                return sandbox
+            self._hosted[image] = False
+        return self.start(attrs.evolve(spec, image=attrs.evolve(spec.image, hosted=self._hosted[image])), deadline)
+
+    def hosted(self, image: str) -> bool:
+        """Whether the AgentBench server can be PID 1 in a base image, after ``start_base``."""
+        return self._hosted[image]
+
     def start_with_programs(
         self, spec: ContainerSpec, programs: Mapping[str, Path], deadline: Deadline
     ) -> DockerProgramSandbox:
@@ -166,30 +187,10 @@ class Launcher:
                 self._sandboxes[sandbox] = forget
         except BaseException as error:
             self._remove(container)  # also ends the attached client
-            if isinstance(error, ChannelLostError):
+            if isinstance(error, ChannelLostError) and not isinstance(error, _NoPythonError):
                 raise _start_error(error) from None
             raise
         return sandbox
-
-    def has_python(self, spec: ContainerSpec, deadline: Deadline) -> bool:
-        """Whether the AgentBench server can be PID 1 in the image of ``spec``. Each image is tried only once."""
-        image = spec.image.id
-        if image not in self._hosted:
-            self._hosted[image] = self._try_process_1(spec, deadline)
-        return self._hosted[image]
-
-    def _try_process_1(self, spec: ContainerSpec, deadline: Deadline) -> bool:
-        container = self._create(spec, deadline)
-        try:
-            _open_channel(container, deadline).close()
-        except ChannelLostError as error:
-            state = container.state()  # the client also exits with 1 if the engine rejects the start
-            if state.started_at is None or state.exit_code not in _NO_PYTHON_CODES:
-                raise _start_error(error) from None
-            return False
-        finally:
-            self._remove(container)
-        return True
 
     def run_once(self, spec: ContainerSpec, command: str, deadline: Deadline) -> ExecResult:
         """Run a command in a container that exits with the command. The engine reports or confirms the exit code."""
@@ -293,6 +294,17 @@ def _open_channel(container: Container, deadline: Deadline) -> Transport:
         channel.close()
         raise
     return channel
+
+
+def _open_first_channel(container: Container, deadline: Deadline) -> Transport:
+    """Like ``_open_channel``. Raises _NoPythonError if the image has no usable Python."""
+    try:
+        return _open_channel(container, deadline)
+    except ChannelLostError as error:
+        state = container.state()  # the client also exits with 1 if the engine rejects the start
+        if state.started_at is not None and state.exit_code in _NO_PYTHON_CODES:
+            raise _NoPythonError(str(error)) from None
+        raise
 
 
 def _run_to_the_end(

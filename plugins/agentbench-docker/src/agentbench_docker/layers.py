@@ -168,7 +168,7 @@ def _make(containers: SetupContainers, log: SetupLog) -> Entry:
             image=image,
             base=base.name,
             base_id=base.image.id,
-            hosted=base.image.hosted,
+            hosted=containers.launcher.hosted(base.image.id),
             variables=base.image.variables,
             commit="",
             tree=tree,

@@ -75,12 +75,10 @@ class Preparation:
         spec, base = containers.spec, containers.base
         copy_tree(pristine, workspace)
         containers.launcher.hardening.user.chown_tree(workspace)
-        image = attrs.evolve(base.image, hosted=containers.has_python(workspace))
-        base = attrs.evolve(base, image=image)
-        pins, rest = split_setup(spec, {**image.variables, **containers.variables})
-        containers = attrs.evolve(containers, base=base, spec=rest)
+        pins, rest = split_setup(spec, {**base.image.variables, **containers.variables})
+        containers = attrs.evolve(containers, spec=rest)
         layer = self._open_layer(containers, pins) if pins.setup.commands else None
-        start = attrs.evolve(image, id=layer.entry.image) if layer else image
+        start = attrs.evolve(base.image, id=layer.entry.image, hosted=layer.entry.hosted) if layer else base.image
         set_up = bool(spec.setup.commands)
         with containers.running(start, workspace, set_up=set_up) as sandbox:
             facts = self._set_up(containers, sandbox)
@@ -94,11 +92,11 @@ class Preparation:
             base_id=base.image.id,
             layer=layer.entry.key if layer else "",
             layer_id=layer.entry.image if layer else "",
-            hosted=image.hosted,
-            variables=image.variables,
+            hosted=layer.entry.hosted if layer else containers.launcher.hosted(base.image.id),
+            variables=base.image.variables,
             commit=spec.commit,
             tree=tree,
-            volumes=image.volumes,
+            volumes=base.image.volumes,
             facts={**containers.facts(image_id), **facts},
             created_at=now(),
         )

@@ -48,17 +48,14 @@ class SetupContainers:
     variables: Mapping[str, str]
     """Additional environment variables for setup."""
 
-    def has_python(self, workspace: Path) -> bool:
-        """Whether the AgentBench server can be PID 1 in the base image."""
-        return self.launcher.has_python(self._container(workspace, self.base.image, set_up=False), self.deadline)
-
     @contextlib.contextmanager
     def running(self, image: Image, workspace: Path, *, set_up: bool) -> Iterator[DockerSandbox]:
         """Start a container from the base image or one derived from it. ``set_up``: whether setup commands follow.
 
         Adds facts to a SetupError.
         """
-        sandbox = self.launcher.start(self._container(workspace, image, set_up=set_up), self.deadline)
+        start = self.launcher.start_base if image.id == self.base.image.id else self.launcher.start
+        sandbox = start(self._container(workspace, image, set_up=set_up), self.deadline)
         try:
             self._check_directories(sandbox)
             if set_up:
