@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from agentbench_core import Command, EnvironmentSpec, SandboxProvider, Score, Scorer, ScoringContext, installed
+from agentbench_core import Command, SandboxProvider, Score, Scorer, ScoringContext, installed
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
 from agentbench_testing import (
@@ -17,8 +16,9 @@ from agentbench_testing import (
     ScorerConformance,
     Workbench,
 )
+from agentbench_testing.checks.sandbox.programs import AddressChecks, IsolatedAddressChecks
 from agentbench_testing.checks.scorer.checks import VerdictChecks
-from agentbench_testing.checks.scorer.stage import ScorerStage
+from agentbench_testing.checks.scorer.stage import ScorerHooks, ScorerStage
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,10 +38,6 @@ class TestDocker(IsolatedSandboxConformance):
     def make_provider(cls) -> SandboxProvider:
         return DockerProvider(DockerOptions())
 
-    @classmethod
-    def spec(cls, *commands: str, capture: tuple[str, ...] = (), **settings: Any) -> EnvironmentSpec:
-        return super().spec(*commands, capture=capture, **settings)
-
 
 @pytest.mark.docker
 class TestProgramsHandedOver(IsolatedProgramSandboxConformance):
@@ -55,8 +51,8 @@ class TestProgramsHandedOver(IsolatedProgramSandboxConformance):
 
 
 @pytest.mark.docker
-class TestProgramsCarried(IsolatedProgramSandboxConformance):
-    """Agents that are programs; connections are carried by a relay in the container."""
+class TestAddressesCarried(IsolatedAddressChecks, AddressChecks):
+    """Connections are carried by a relay in the container; programs are the same as above."""
 
     python = "python"
 
@@ -76,8 +72,13 @@ class WritesResults:
 
 
 @pytest.mark.docker
-class TestTheScorerInDocker(VerdictChecks):
+class TestTheScorerInDocker(ScorerHooks):
     """The verdicts of the built-in scorer with a read-only workspace; all else is the same as in ``local``."""
+
+    test_the_fix_passes = VerdictChecks.test_the_fix_passes
+    test_a_wrong_change_fails = VerdictChecks.test_a_wrong_change_fails
+    test_a_program_that_cannot_be_read_fails = VerdictChecks.test_a_program_that_cannot_be_read_fails
+    test_each_test = VerdictChecks.test_each_test
 
     sandboxes = ("docker",)
     passing_command = "python -m pytest -q checks/test_adding.py"

@@ -40,7 +40,12 @@ from agentbench_testing.checks.sandbox.isolation import IsolationChecks, Privile
 from agentbench_testing.checks.sandbox.lifetime import DeadlineChecks, LifetimeChecks
 from agentbench_testing.checks.sandbox.limits import LimitChecks
 from agentbench_testing.checks.sandbox.preparation import EnvironmentChecks, ProviderChecks, SetupChecks
-from agentbench_testing.checks.sandbox.programs import IsolatedProgramChecks, ProgramChecks
+from agentbench_testing.checks.sandbox.programs import (
+    AddressChecks,
+    IsolatedAddressChecks,
+    IsolatedProgramChecks,
+    ProgramChecks,
+)
 from agentbench_testing.checks.sandbox.single_commands import FileChecks, SingleCommandChecks
 from agentbench_testing.checks.scorer.checks import EndingChecks, VerdictChecks
 from agentbench_testing.checks.scorer.traces import TraceChecks
@@ -66,11 +71,11 @@ class IsolatedSandboxConformance(IsolationChecks, PrivilegeChecks, LimitChecks, 
     """Checks for sandboxes with the capability ``isolated``, in addition to those for every sandbox. Needs Linux."""
 
 
-class ProgramSandboxConformance(ProgramChecks):
+class ProgramSandboxConformance(ProgramChecks, AddressChecks):
     """Checks for sandboxes with the capability ``programs``, to be run in addition to those for every sandbox."""
 
 
-class IsolatedProgramSandboxConformance(IsolatedProgramChecks, ProgramSandboxConformance):
+class IsolatedProgramSandboxConformance(IsolatedProgramChecks, IsolatedAddressChecks, ProgramSandboxConformance):
     """Checks for sandboxes with both capabilities, ``programs`` and ``isolated``; includes those for ``programs``."""
 
 

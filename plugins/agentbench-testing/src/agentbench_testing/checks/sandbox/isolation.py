@@ -111,46 +111,41 @@ class IsolationChecks(Hooks):
         with _host_process() as word:
             assert self._search(shared, "cmdline", word) == ""
 
-    def test_variables_of_the_host_in_proc(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_variables_of_the_host_in_proc(self, stage: Stage, shared: Started) -> None:
         """Neither PID 1 nor any other visible process has the harness's variables."""
-        word = secrets.token_hex(8)
-        monkeypatch.setenv("AGENTBENCH_PLANTED", word)
-        with stage.another() as fresh, _host_process(), fresh.start(fresh.prepare(fresh.spec())) as started:
-            assert self._search(started, "environ", word) == ""
+        with _host_process():
+            assert self._search(shared, "environ", stage.planted) == ""
 
     def test_processes_of_other_sandboxes(self, stage: Stage, shared: Started) -> None:
         """Processes of other sandboxes are not visible either."""
         word = secrets.token_hex(8)
-        with stage.start() as other:
-            other.run(f"sh -c ': {word}; sleep 60; true' </dev/null >/dev/null 2>&1 &")
-            assert self._search(other, "cmdline", word) != ""
-            assert self._search(shared, "cmdline", word) == ""
+        stage.other.run(f"sh -c ': {word}; sleep 60; true' </dev/null >/dev/null 2>&1 &")
+        assert self._search(stage.other, "cmdline", word) != ""
+        assert self._search(shared, "cmdline", word) == ""
 
     def test_temporary_files_of_others(self, stage: Stage, shared: Started) -> None:
         """``/tmp`` is a different directory in each sandbox and on the host."""
         path = Path("/tmp", f"agentbench-{secrets.token_hex(8)}")  # noqa: S108 - this check is about that directory
-        with stage.start() as other:
-            other.run(["touch", str(path)])
-            try:
-                assert not path.exists()
-                assert not shared.run(["test", "-e", str(path)]).ok
-            finally:
-                other.run(["rm", "-f", str(path)])
+        stage.other.run(["touch", str(path)])
+        try:
+            assert not path.exists()
+            assert not shared.run(["test", "-e", str(path)]).ok
+        finally:
+            stage.other.run(["rm", "-f", str(path)])
 
     def test_a_read_only_workspace(self, stage: Stage) -> None:
         """Commands can read the workspace but not change it; HOME and TMPDIR are writable."""
-        with stage.start(read_only=True) as started:
-            before = contents(started.workspace)
-            started.run(_WRITE)
-            assert contents(started.workspace) == before
-            assert started.ask('cat made && ./program && touch "$HOME/file" "$TMPDIR/file"') == "one\ntwo\nit runs"
+        before = contents(stage.read_only.workspace)
+        stage.read_only.run(_WRITE)
+        assert contents(stage.read_only.workspace) == before
+        command = 'cat made && ./program && touch "$HOME/file" "$TMPDIR/file"'
+        assert stage.read_only.ask(command) == "one\ntwo\nit runs"
 
     def test_a_read_only_workspace_through_files(self, stage: Stage) -> None:
         """``write_file`` raises a ToolError if the workspace is read-only."""
-        with stage.start(read_only=True) as started:
-            with pytest.raises(ToolError):
-                started.sandbox.write_file("text", b"changed")
-            assert (started.workspace / "text").read_text() == "pristine\n"
+        with pytest.raises(ToolError):
+            stage.read_only.sandbox.write_file("text", b"changed")
+        assert (stage.read_only.workspace / "text").read_text() == "pristine\n"
 
     def test_a_read_only_workspace_once(self, stage: Stage) -> None:
         """A command in a fresh sandbox cannot change a read-only workspace either."""
@@ -222,10 +217,9 @@ class PrivilegeChecks(Hooks):
 
     def test_killing_all_processes(self, stage: Stage) -> None:
         """``kill -9 -1`` only kills processes in the sandbox: later calls work, and files are preserved."""
-        with stage.start() as started:
-            _require_own_namespace(started, "pid")  # otherwise the host would be affected
-            started.run("kill -9 -1")
-            after = started.run("cat text")
+        _require_own_namespace(stage.other, "pid")  # otherwise the host would be affected
+        stage.other.run("kill -9 -1")
+        after = stage.other.run("cat text")
         assert (after.exit_code, after.stdout.data) == (0, b"pristine\n")
 
 

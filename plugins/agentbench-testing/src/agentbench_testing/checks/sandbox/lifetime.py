@@ -21,16 +21,16 @@ class LifetimeChecks(Hooks):
 
     def test_background_processes_live_on(self, stage: Stage) -> None:
         """A server started by one call runs during later calls, until the sandbox is closed."""
-        with stage.start() as started, pulse(started.workspace, self.patience) as beat:
-            started.run(f"({beat.script}) {_ASIDE} echo $! > server-id")
+        with pulse(stage.other.workspace, self.patience) as beat:
+            stage.other.run(f"({beat.script}) {_ASIDE} echo $! > server-id")
             assert beat.lives()
-            assert started.run("kill -0 $(cat server-id)").ok
+            assert stage.other.run("kill -0 $(cat server-id)").ok
             assert beat.lives()
 
     def test_a_background_process_that_prints(self, stage: Stage) -> None:
         """A background process whose output is no longer read is neither blocked nor killed."""
-        with stage.start() as started, pulse(started.workspace, self.patience) as beat:
-            started.run(f"(sleep 0.5; head -c 300000 /dev/zero; echo more >&2; {beat.script}) & echo started")
+        with pulse(stage.other.workspace, self.patience) as beat:
+            stage.other.run(f"(sleep 0.5; head -c 300000 /dev/zero; echo more >&2; {beat.script}) & echo started")
             assert beat.lives()
 
     def test_close_kills_background_processes(self, stage: Stage) -> None:
@@ -44,9 +44,7 @@ class LifetimeChecks(Hooks):
 
     def test_closing_twice(self, stage: Stage) -> None:
         """A second call of ``close`` does nothing."""
-        with stage.start() as started:
-            started.sandbox.close()
-            started.sandbox.close()
+        stage.closed.sandbox.close()
 
     def test_closing_while_a_command_runs(self, stage: Stage) -> None:
         """If another thread closes the sandbox, the command is killed, and its caller gets a SandboxError."""
@@ -61,19 +59,14 @@ class LifetimeChecks(Hooks):
 
     def test_no_command_after_closing(self, stage: Stage) -> None:
         """A command after closing raises SandboxError, and nothing runs."""
-        with stage.start() as started:
-            started.sandbox.close()
-            with pytest.raises(SandboxError):
-                started.run("touch ran-after-closing")
-            assert not (started.workspace / "ran-after-closing").exists()
+        with pytest.raises(SandboxError):
+            stage.closed.run("touch ran-after-closing")
+        assert not (stage.closed.workspace / "ran-after-closing").exists()
 
     def test_the_workspace_outlives_the_sandbox(self, stage: Stage) -> None:
         """The workspace keeps everything that commands wrote, since it is frozen and compared afterwards."""
-        with stage.start() as started:
-            started.run("echo changed > text")
-            started.sandbox.close()
-            assert text_of(started.workspace / "text") == "changed\n"
-            assert (started.workspace / "package" / "module.py").exists()
+        assert text_of(stage.closed.workspace / "text") == "changed\n"
+        assert (stage.closed.workspace / "package" / "module.py").exists()
 
 
 class DeadlineChecks(Hooks):

@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from agentbench_core import Deadline, DeadlineExceeded, Interrupted, SandboxError, SetupError
-from agentbench_testing.checks.sandbox.stage import CAPTURE, COMMANDS, Hooks, Stage, Started
+from agentbench_testing.checks.sandbox.stage import CAPTURE, COMMANDS, FAILING, Hooks, Stage, Started
 from agentbench_testing.doubles.observing import LONG, RecordingLog, check_findings, contents, pulse, text_of
 
+_OTHER = "echo three > made; echo changed > text; rm -r package program link; touch new"
 _RANDOM = "od -An -N8 -tx1 /dev/urandom > made-once"
 _INSTALL = (
     '-c "import pathlib, sysconfig\n'
@@ -29,9 +30,8 @@ class SetupChecks(Hooks):
 
     def test_setup_leaves_the_pristine_tree(self, stage: Stage) -> None:
         """The pristine tree is shared, so it must not change."""
-        before = contents(stage.pristine)
-        stage.prepare(stage.spec("echo changed > text; rm -r package program link; touch new"))
-        assert contents(stage.pristine) == before
+        stage.prepare(stage.spec(_OTHER))
+        assert contents(stage.pristine) == stage.original
 
     def test_setup_is_logged(self, stage: Stage) -> None:
         """The log records the start and end of each command and then of each capture, with its output."""
@@ -76,25 +76,21 @@ class SetupChecks(Hooks):
 
     def test_other_commands_make_another_environment(self, stage: Stage) -> None:
         """Different commands give a different digest and a different tree."""
-        other = stage.prepare(stage.spec("echo three > made"))
+        other = stage.prepare(stage.spec(_OTHER))
         assert other.digest != stage.environment.digest
         assert text_of(other.workspace / "made") == "three\n"
         assert text_of(stage.environment.workspace / "made") == "one\ntwo\n"
 
     def test_a_setup_command_that_fails(self, stage: Stage) -> None:
         """SetupError contains the command, its exit code, and the last lines of both streams."""
-        command = "echo a last line; echo the reason >&2; exit 7"
-        with pytest.raises(SetupError) as caught:
-            stage.prepare(stage.spec("echo fine", command))
-        for words in (command, "7", "\na last line", "\nthe reason"):
-            assert words in str(caught.value)
+        error, _ = stage.failed_setup
+        for words in (FAILING, "7", "\na last line", "\nthe reason"):
+            assert words in str(error)
 
     def test_the_first_failure_ends_the_setup(self, stage: Stage) -> None:
         """Later commands do not run; the failed one and those before it are logged with their results."""
-        log = RecordingLog()
-        with pytest.raises(SetupError):
-            stage.prepare(stage.spec("echo fine", "exit 7", "touch never"), log=log)
-        assert log.commands == log.finished_commands == ["echo fine", "exit 7"]
+        _, log = stage.failed_setup
+        assert log.commands == log.finished_commands == ["echo fine", FAILING]
         assert [result.exit_code for result in log.results] == [0, 7]
 
     def test_a_setup_without_time(self, stage: Stage) -> None:
@@ -147,10 +143,9 @@ class EnvironmentChecks(Hooks):
 
     def test_starts_have_workspaces_of_their_own(self, stage: Stage, shared: Started) -> None:
         """Two sandboxes at the same time do not see each other's files."""
-        with stage.start() as other:
-            shared.run("echo mine > whose")
-            other.run("echo theirs > whose; touch only-theirs")
-            assert shared.ask("cat whose; ls only-theirs 2>/dev/null || echo none") == "mine\nnone"
+        shared.run("echo mine > whose")
+        stage.other.run("echo theirs > whose; touch only-theirs")
+        assert shared.ask("cat whose; ls only-theirs 2>/dev/null || echo none") == "mine\nnone"
 
     def test_starts_do_not_end_each_other(self, stage: Stage, shared: Started) -> None:
         """Closing one sandbox does not affect another."""
@@ -173,7 +168,8 @@ class ProviderChecks(Hooks):
 
     def test_sweep_keeps_what_is_in_use(self, stage: Stage) -> None:
         """``sweep`` removes only leftovers from dead runs, and nothing that belongs to a live provider."""
-        with stage.start() as started, pulse(started.workspace, self.patience) as beat, stage.another() as other:
+        started = stage.other
+        with pulse(started.workspace, self.patience) as beat, stage.another() as other:
             started.run(f"({beat.script}) </dev/null >/dev/null 2>&1 &")
             for provider in (stage.provider, other.provider):
                 removed = provider.sweep()

@@ -27,7 +27,7 @@ from agentbench_testing.checks.sandbox.program_stage import (
     serving,
     starting,
 )
-from agentbench_testing.checks.sandbox.stage import Hooks, Stage
+from agentbench_testing.checks.sandbox.stage import CAPTURE, COMMANDS, Hooks, Stage
 from agentbench_testing.doubles.observing import LONG, contents, done_soon, in_thread
 
 LARGE = 5 << 20
@@ -64,8 +64,8 @@ _TAMPER = (
 )
 
 
-class ProgramChecks(Hooks):
-    """Programs and addresses of every sandbox with the capability ``programs``."""
+class ServingHooks(Hooks):
+    """The sandbox that most of these checks share."""
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -74,6 +74,10 @@ class ProgramChecks(Hooks):
         with serving(stage) as served:
             yield served
 
+
+class ProgramChecks(ServingHooks):
+    """Directories of programs."""
+
     def test_programs_run(self, served: Serving) -> None:
         """``programs`` has the path of each directory in the sandbox. Its programs can be run and its files read."""
         path = cast(ProgramSandbox, served.started.sandbox).programs[NAME]
@@ -81,11 +85,11 @@ class ProgramChecks(Hooks):
 
     def test_programs_are_not_part_of_the_environment(self, stage: Stage, served: Serving) -> None:
         """The environment's digest is the same with and without programs, and so are its facts and prepared tree."""
-        prepared = stage.prepare(stage.spec("echo for this check"))
+        prepared = stage.environment
         before = (prepared.digest, dict(prepared.facts), contents(prepared.workspace))
         with starting(stage, {NAME: program_directory(stage)}, prepared) as started:
             started.ask("echo changed > made")
-        again = stage.prepare(stage.spec("echo for this check"))
+        again = stage.prepare(stage.spec(*COMMANDS, capture=CAPTURE))
         assert (prepared.digest, dict(prepared.facts), contents(prepared.workspace)) == before
         assert again.digest == before[0]
 
@@ -94,6 +98,10 @@ class ProgramChecks(Hooks):
         command = "ls; cat made; id; hostname; env | sort | grep -v -e ^HOME= -e ^TMPDIR= -e ^PWD= -e ^AGENTBENCH_"
         with stage.start() as plain:
             assert served.started.ask(command) == plain.ask(command)
+
+
+class AddressChecks(ServingHooks):
+    """Addresses that the host accepts connections on."""
 
     def test_requests_are_answered_on_the_host(self, served: Serving) -> None:
         """An HTTP request to ``url`` is accepted by the ``listener``, and its answer arrives unchanged."""
@@ -201,8 +209,8 @@ class ProgramChecks(Hooks):
                 cast(ProgramSandbox, own.started.sandbox).listen()
 
 
-class IsolatedProgramChecks(Hooks):
-    """Programs and addresses of sandboxes that are also ``isolated``."""
+class IsolatedProgramChecks(ServingHooks):
+    """Directories of programs in sandboxes that are also ``isolated``."""
 
     def test_programs_cannot_be_changed(self, served: Serving, stage: Stage) -> None:
         """Commands cannot change the files of a program, nor create or remove any."""
@@ -218,14 +226,17 @@ class IsolatedProgramChecks(Hooks):
         """Other sandboxes and single commands, such as those that decide the verdict, have none of the directories."""
         path = cast(ProgramSandbox, served.started.sandbox).programs[NAME]
         look = f"test ! -e {shlex.quote(path)}"
-        with stage.start() as other:
-            assert other.run(look).ok
+        assert stage.shared.run(look).ok
         assert stage.once(look).ok
+
+
+class IsolatedAddressChecks(ServingHooks):
+    """Addresses of sandboxes that are also ``isolated``."""
 
     def test_only_this_sandbox_has_the_address(self, served: Serving, stage: Stage) -> None:
         """Other sandboxes and single commands cannot connect, not even with the same address."""
-        with answering(served.endpoint.listener), stage.start() as other:
-            elsewhere = attrs.evolve(served, started=other)
+        with answering(served.endpoint.listener):
+            elsewhere = attrs.evolve(served, started=stage.shared)
             assert served.python_with_socket(_REACH).stdout.text.strip() not in ("", "0")
             assert elsewhere.python_with_socket(_REACH).stdout.text.strip() in ("", "0")
             address = urlsplit(served.endpoint.url)

@@ -21,15 +21,19 @@ from agentbench_core import (
     ExecResult,
     Sandbox,
     SandboxProvider,
+    SetupError,
     fork,
     remove_tree,
 )
 from agentbench_core.values.task import EnvironmentSettings, Setup
-from agentbench_testing.doubles.observing import LONG, RecordingLog, soon
+from agentbench_testing.doubles.observing import LONG, RecordingLog, contents, soon
 
-COMMANDS = ("echo one > made", "cat made; echo complaint >&2; echo two >> made")
+PLANTED = "AGENTBENCH_PLANTED"
+"""A variable of the harness, which nothing in a sandbox may see."""
+COMMANDS = (f'echo "one${PLANTED}" > made', "cat made; echo complaint >&2; echo two >> made")
 """The setup commands of the environment that most checks share."""
 CAPTURE = ("echo 'a captured fact'",)
+FAILING = "echo a last line; echo the reason >&2; exit 7"
 SMALL_MEMORY_MB = 128
 SMALL_PIDS = 64
 T = TypeVar("T")
@@ -114,6 +118,8 @@ class Stage:
         self.patience = hooks.patience  #: see `Hooks`
         self.directory = directory  #: a directory for files of the checks
         self.log = RecordingLog()  #: the setup log of `environment`
+        self.planted = secrets.token_hex(8)  #: the value of ``PLANTED`` in the harness, while the stage is open
+        self.original: Mapping[str, tuple[int, bytes]] = {}  #: what `pristine` contained before any setup
         self._commit = secrets.token_hex(20)  # unique, so that it is not in a cache of earlier runs
         self._stack = contextlib.ExitStack()
         self._forks = 0
@@ -122,7 +128,8 @@ class Stage:
     def open(self) -> Iterator[Stage]:
         """Yield the stage, and close everything at the end."""
         try:
-            with self._stack:
+            with pytest.MonkeyPatch.context() as patch, self._stack:
+                patch.setenv(PLANTED, self.planted)
                 yield self
         finally:
             remove_tree(self.directory)
@@ -150,6 +157,7 @@ class Stage:
         (tree / "program").write_text("#!/bin/sh\necho it runs\n")
         (tree / "program").chmod(0o755)
         (tree / "link").symlink_to("package/module.py")
+        self.original = contents(tree)
         return tree
 
     @cached_property
@@ -161,6 +169,31 @@ class Stage:
     def shared(self) -> Started:
         """The sandbox for most checks."""
         return self._stack.enter_context(self.start())
+
+    @cached_property
+    def other(self) -> Started:
+        """Another sandbox of the same environment, in which processes may be left."""
+        return self._stack.enter_context(self.start())
+
+    @cached_property
+    def read_only(self) -> Started:
+        """A sandbox with a read-only workspace."""
+        return self._stack.enter_context(self.start(read_only=True))
+
+    @cached_property
+    def closed(self) -> Started:
+        """A sandbox that was closed after a command had changed the file ``text``."""
+        with self.start() as started:
+            started.run("echo changed > text")
+        return started
+
+    @cached_property
+    def failed_setup(self) -> tuple[SetupError, RecordingLog]:
+        """The error and the log of a setup whose second command of three failed."""
+        log = RecordingLog()
+        with pytest.raises(SetupError) as caught:
+            self.prepare(self.spec("echo fine", FAILING, "touch never"), log=log)
+        return caught.value, log
 
     @cached_property
     def small_environment(self) -> Environment:
