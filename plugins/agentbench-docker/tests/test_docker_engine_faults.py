@@ -196,7 +196,6 @@ def test_a_prepared_image_that_is_removed_is_made_again(dirs: Directories) -> No
     spec = spec_of("touch /opt/venv/made")
     with dirs.provider() as provider:
         environment = dirs.prepare(provider, spec)
-        assert dirs.ask(environment, "ls /opt/venv/made") == "/opt/venv/made\n"
         asked("image", "rm", "--force", environment.facts["image_id"])
         with pytest.raises(SandboxError, match="No such image"):
             dirs.ask(environment, "true")

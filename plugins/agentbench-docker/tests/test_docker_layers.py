@@ -249,10 +249,10 @@ def test_shared_cache_is_mounted_only_if_enabled(make: Make, provider: DockerPro
 
 
 def test_concurrent_setups_make_the_layer_once(make: Make) -> None:
-    logs = [RecordingLog() for _ in range(4)]
-    with ThreadPoolExecutor(4) as pool:
+    logs = [RecordingLog() for _ in range(3)]
+    with ThreadPoolExecutor(3) as pool:
         made = list(pool.map(lambda log: make(PINS, log=log), logs))
-    assert sorted(log.commands for log in logs) == [[], [], [], [PINS]]
+    assert sorted(log.commands for log in logs) == [[], [], [PINS]]
     assert all(log.commands + log.reused_commands == [PINS] for log in logs)
     assert {run(environment, VERSION) for environment in made} == {"1.0"}
 
@@ -328,9 +328,10 @@ def test_a_layer_that_is_lost_is_made_again(make: Make, cache: Cache) -> None:
     saved = cache.workspace(layer).with_name("log.json")
     for damaged in ('[{"command": 1}]', "{", "7"):
         saved.write_text(damaged)
-        log = RecordingLog()
-        make(PINS, log=log)
-        assert (log.reused_commands, log.results[0].exit_code, log.results[0].stdout.text) == ([PINS], 0, "")
+        assert layers._ran(saved) == {}
+    log = RecordingLog()
+    make(PINS, log=log)
+    assert (log.reused_commands, log.results[0].exit_code, log.results[0].stdout.text) == ([PINS], 0, "")
     subprocess.run(["docker", "image", "rm", "--force", *images(cache)], check=True, capture_output=True)
     log = RecordingLog()
     assert run(make(PINS, log=log), VERSION) == "1.0"

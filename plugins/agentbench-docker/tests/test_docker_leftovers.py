@@ -132,7 +132,7 @@ def environment(dirs: Directories) -> Iterator[DockerEnvironment]:
 
 
 def test_many_sandboxes_at_once(dirs: Directories, environment: DockerEnvironment) -> None:
-    """F23: 8 threads open 24 sandboxes at once; each starts, runs its own command, and is removed."""
+    """F23: 4 threads open 8 sandboxes at once; each starts, runs its own command, and is removed."""
 
     def start(number: int) -> DockerSandbox:
         sandbox = dirs.start(environment)
@@ -140,9 +140,9 @@ def test_many_sandboxes_at_once(dirs: Directories, environment: DockerEnvironmen
         assert said.stdout.text == f"{number}\n", said
         return sandbox
 
-    with ThreadPoolExecutor(8) as pool:
-        sandboxes = list(pool.map(start, range(24)))
-        assert len(dirs.owned("container")) == 24
+    with ThreadPoolExecutor(4) as pool:
+        sandboxes = list(pool.map(start, range(8)))
+        assert len(dirs.owned("container")) == 8
         list(pool.map(DockerSandbox.close, sandboxes))
     assert dirs.owned("container") == []
 
@@ -151,7 +151,7 @@ def test_load_of_other_sandboxes_causes_no_timeout(dirs: Directories, environmen
     """F24: a half-second command does not reach a 20-second deadline while other sandboxes use every CPU."""
     busy = "(while :; do :; done) >/dev/null 2>&1 & " * (os.cpu_count() or 1)
     with contextlib.ExitStack() as stack:
-        sandboxes = [stack.enter_context(contextlib.closing(dirs.start(environment))) for _ in range(5)]
+        sandboxes = [stack.enter_context(contextlib.closing(dirs.start(environment))) for _ in range(3)]
         for sandbox in sandboxes[1:]:
             assert sandbox.exec(busy, deadline=Deadline(SOON)).ok
         for _ in range(2):
@@ -253,21 +253,20 @@ def test_sweep_tolerates_concurrent_image_removal(
     dirs: Directories, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F14: a sweep tolerates that another run removes an image after it was listed."""
-    with provider() as made:
-        image = dirs.prepare(made, spec_of("true")).facts["image_id"]
-    (entry,) = cache.glob("environments/*/entry.json")
-    entry.unlink()
+    image = storage.image_name("a" * 32, Cache())
+    asked("tag", "agentbench/py-runner:0.1.0", image)
     listing = storage._names
 
     def list_and_remove(client: Any) -> Any:
         found = listing(client)
+        assert image in found
         asked("image", "rm", image)
         return found
 
     monkeypatch.setattr(storage, "_names", list_and_remove)
     with provider() as made:
         made.sweep()
-    assert image not in dirs.owned("image")
+    assert asked("image", "ls", "--quiet", image) == ""
 
 
 def test_sweep_keeps_images_that_another_provider_uses(
@@ -305,21 +304,21 @@ def test_sweep_removes_only_resources_of_dead_owners(dirs: Directories, cache: P
 
 
 @pytest.mark.mounts
-@pytest.mark.parametrize("hidden", ["temporary", ""], ids=["scratch", "scratch-and-cache"])
-def test_sweep_keeps_resources_of_owners_with_hidden_files(dirs: Directories, cache: Path, hidden: str) -> None:
+def test_sweep_keeps_resources_of_owners_with_hidden_files(dirs: Directories, cache: Path) -> None:
     """F14: two jobs share an engine, each with its own /tmp, and one cache or two.
 
     A missing path does not mean that its owner is dead: containers and networks stay while the engine has the lease.
     """
     prune = [str(Path(sys.executable).with_name("agentbench")), "docker", "prune", "--all"]
     hide = 'mount -t tmpfs tmpfs "$1" && mkdir -p "$2" && export TMPDIR="$2" && shift 2 && exec "$@"'
-    places = [str(dirs.directory / hidden), str(dirs.temporary)]
     with provider() as living:
         environment = dirs.prepare(living, spec_of("true", network_policy="setup_only"))
         with contextlib.closing(dirs.start(environment)) as sandbox:
             before = [dirs.owned(kind) for kind in ("container", "network", "image")]
-            subprocess.run(["unshare", "--mount", "sh", "-c", hide, "sh", *places, *prune], check=True)
-            assert [dirs.owned(kind) for kind in ("container", "network", "image")] == before
+            for hidden in (dirs.temporary, dirs.directory):
+                places = [str(hidden), str(dirs.temporary)]
+                subprocess.run(["unshare", "--mount", "sh", "-c", hide, "sh", *places, *prune], check=True)
+                assert [dirs.owned(kind) for kind in ("container", "network", "image")] == before
             assert environment.workspace.is_dir()
             assert sandbox.exec("true", deadline=Deadline(SOON)).ok
 

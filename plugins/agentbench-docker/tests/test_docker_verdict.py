@@ -106,12 +106,14 @@ def test_exit_codes_of_commands(stage: Any, hosted: bool) -> None:
     assert docker("exec", started.id, "true").returncode == 1, "docker exits with 1, like a failing test"
 
 
-@pytest.mark.parametrize("command", ["exit 0", "exit 1", "exit 124", "exit 126", "exit 137", "kill -9 $$"])
-def test_exit_codes_of_one_off_commands(stage: Any, command: str) -> None:
-    """X01, X04, X05, X06: the same for one-off commands, whose exit code the engine reports."""
-    result = stage.once(command)
-    expected = 137 if "kill" in command else int(command.removeprefix("exit "))
-    assert (result.exit_code, result.timed_out, result.limits_hit) == (expected, False, ())
+@pytest.mark.parametrize("code", [124, 126, 137])
+def test_exit_codes_of_one_off_commands(stage: Any, code: int) -> None:
+    """X01, X04, X05, X06: the same for one-off commands, whose exit code the engine reports.
+
+    The conformance suite checks other codes and a signal.
+    """
+    result = stage.once(f"exit {code}")
+    assert (result.exit_code, result.timed_out, result.limits_hit) == (code, False, ())
 
 
 @LINES
@@ -158,10 +160,14 @@ def test_command_cannot_access_the_channel(started: Any) -> None:
 # --- ended from outside ------------------------------------------------------------------------------------------
 
 
-@LINES
-@pytest.mark.parametrize("action", ["rm --force", "kill", "restart --time 0"])
+@pytest.mark.parametrize(
+    ("action", "hosted"), [("rm --force", True), ("kill", True), ("restart --time 0", True), ("rm --force", False)]
+)
 def test_container_ended_from_outside_is_a_sandbox_error(stage: Any, meanwhile: Any, action: str, hosted: bool) -> None:
-    """F10, X04: removing, killing or restarting the container raises SandboxError, neither a pass nor a fail."""
+    """F10, X04: removing, killing or restarting the container raises SandboxError, neither a pass nor a fail.
+
+    The next test kills and restarts containers without Python.
+    """
     with stage.start(hosted=hosted) as started:
 
         def act() -> None:
@@ -245,7 +251,7 @@ def _succeeds(done: subprocess.CompletedProcess[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_the_client_is_signalled_while_scoring(stage: Any, meanwhile: Any, number: signal.Signals) -> None:
     """X07, X08, T01: a signalled client, which exits 0, gives a SandboxError or the command's own result."""
     known = set(stage.containers())
@@ -336,8 +342,6 @@ def test_a_fork_bomb_while_scoring(stage: Any) -> None:
     result = stage.once(f"python3 -c {shlex.quote(bomb)} >/dev/null 2>&1 & sleep 1; exit 3")
     assert result.exit_code in (2, 3), "exit code 2 means that the shell could not fork"
     assert "pids" in result.limits_hit
-    after = stage.once("echo fine")
-    assert (after.exit_code, after.stdout.text, after.limits_hit) == (0, "fine\n", ())
 
 
 # --- memory ------------------------------------------------------------------------------------------------------
@@ -353,11 +357,10 @@ def test_out_of_memory(stage: Any, started: Any) -> None:
     assert (child.exit_code, child.limits_hit) == (0, ("oom",))
     after = started.run("echo alive")
     assert (after.stdout.text, after.limits_hit) == ("alive\n", ())
-    victims = {started.ask(["cat", "/proc/self/oom_score_adj"]) for _ in range(30)}
+    victims = {started.ask(["cat", "/proc/self/oom_score_adj"]) for _ in range(10)}
     assert victims == {"1000"}, "processes of a command should be killed before process 1"
-    for command, code in ((f"exec {TAKE_MEMORY}", 137), (f"{TAKE_MEMORY}; exit 0", 0)):
-        once = stage.once(command)
-        assert (once.exit_code, once.limits_hit) == (code, ("oom",))
+    once = stage.once(f"{TAKE_MEMORY}; exit 0")
+    assert (once.exit_code, once.limits_hit) == (0, ("oom",))
 
 
 def test_tmpfs_files_count_as_memory(stage: Any, started: Any) -> None:

@@ -186,13 +186,17 @@ def _make(containers: SetupContainers, log: SetupLog) -> Entry:
 
 def _saved(containers: SetupContainers, entry: Entry) -> list[tuple[str, ExecResult]]:
     """The commands of a layer and their results, with empty output if the log is damaged. All were successful."""
-    known: dict[str, _Ran] = {}
-    path = _log_path(containers, entry)
-    with contextlib.suppress(OSError, ValueError, TypeError, InputError):
-        commands = [load(each, _Ran, where=str(path)) for each in json.loads(path.read_text())]
-        known = {ran.command: ran for ran in commands}
+    known = _ran(_log_path(containers, entry))
     empty = _Ran("", 0.0, "", "")
     return [(command, _result(known.get(command, empty))) for command in containers.spec.setup.commands]
+
+
+def _ran(log: Path) -> dict[str, _Ran]:
+    """The commands in a log, or none if it is damaged."""
+    with contextlib.suppress(OSError, ValueError, TypeError, InputError):
+        commands = [load(each, _Ran, where=str(log)) for each in json.loads(log.read_text())]
+        return {ran.command: ran for ran in commands}
+    return {}
 
 
 def _result(ran: _Ran) -> ExecResult:
