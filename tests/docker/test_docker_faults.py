@@ -427,6 +427,7 @@ def _how_it_ends(call: Callable[[], Any]) -> str:
         return f"{type(error).__name__}: {error}"
 
 
+@pytest.mark.long
 def test_hanging_daemon_is_not_a_timeout_of_the_agent(
     engine: Engine, site: str, make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
