@@ -222,7 +222,7 @@ def site(plugin: Any) -> str:
 
 
 def wait_until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not true():
         assert time.monotonic() < end, "timed out"
         time.sleep(0.05)
