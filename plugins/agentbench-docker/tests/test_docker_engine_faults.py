@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import secrets
 import shutil
 import subprocess
@@ -65,12 +64,6 @@ def dirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Directorie
     left = ["--filter", "label=agentbench.owner", "--format", '{{.ID}} {{.Label "agentbench.owner"}}']
     for kind in (("ps", "--all"), ("network", "ls")):
         assert str(temporary) not in asked(*kind, *left)
-    for image in asked("image", "ls", "--quiet", "--no-trunc", "--filter", "label=agentbench.owner").split():
-        with contextlib.suppress(subprocess.CalledProcessError):  # belongs to another run, which just removed it
-            if json.loads(asked("inspect", image))[0]["Config"]["Labels"]["agentbench.owner"].startswith(
-                str(temporary)
-            ):
-                asked("image", "rm", "--force", image)
     assert list(temporary.iterdir()) == []
 
 

@@ -61,22 +61,15 @@ class Directories:
         if kind == "image":
             return self._images()
         listing = {"container": ["ps", "--all"], "network": ["network", "ls"]}
-        found = asked(*listing[kind], "--quiet", "--filter", "label=agentbench.owner").split()
-        return [each for each in dict.fromkeys(found) if self._is_ours(kind, each)]
+        shown = ["--filter", "label=agentbench.owner", "--format", '{{.ID}} {{.Label "agentbench.owner"}}']
+        pairs = [line.split(" ", 1) for line in asked(*listing[kind], *shown).splitlines()]
+        return [found for found, owner in pairs if owner.startswith(f"{self.temporary}/")]
 
     def _images(self) -> list[str]:
         marks = tuple(f"-{Cache(root).mark}" for root in self.directory.glob("*/agentbench/docker"))
         listing = asked("image", "ls", "--no-trunc", "--format", "{{.Tag}} {{.ID}}", "agentbench/environment")
         pairs = [line.split() for line in listing.splitlines()]
         return [found for tag, found in pairs if tag.endswith(marks)]
-
-    def _is_ours(self, kind: str, found: str) -> bool:
-        try:
-            (seen,) = json.loads(asked(kind, "inspect", found))
-        except subprocess.CalledProcessError:  # belongs to another run, which just removed it
-            return False
-        labels = seen["Labels"] if kind == "network" else seen["Config"]["Labels"]
-        return str(labels.get("agentbench.owner", "")).startswith(f"{self.temporary}/")
 
 
 def asked(*arguments: str) -> str:
