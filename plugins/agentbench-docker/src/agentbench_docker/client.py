@@ -8,7 +8,7 @@ import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentbench_core import Deadline, SandboxError, UnavailableError
 
@@ -114,16 +114,23 @@ class Client:
         )
 
 
-def listed(docker: DockerClient, *words: str, fields: Sequence[str]) -> list[list[str]]:
+def listed(docker: DockerClient, *words: str, fields: Sequence[str], missing: bool = False) -> list[list[Any]]:
     """The rows of a docker command that lists something, with these ``fields`` of each: one call for all of them.
 
-    The lists of python-on-whales ask for each item separately. Raises DockerException.
+    The lists of python-on-whales ask for each item separately. Raises DockerException; with ``missing``, a failed
+    command has the rows that it printed, since only some of its items may be missing.
     """
+    from python_on_whales import DockerException
     from python_on_whales.utils import run
 
     row = ",".join(f"{{{{json {field}}}}}" for field in fields)
-    lines = str(run([*docker.docker_cmd, *words, "--format", f"[{row}]"])).splitlines()
-    return [json.loads(line) for line in lines]
+    try:
+        printed = str(run([*docker.docker_cmd, *words, "--format", f"[{row}]"]))
+    except DockerException as error:
+        if not missing:
+            raise
+        printed = error.stdout or ""
+    return [json.loads(line) for line in printed.splitlines() if line]
 
 
 def is_unreachable(stderr: str) -> bool:

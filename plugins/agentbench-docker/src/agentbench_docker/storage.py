@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -48,11 +48,12 @@ def stored_environments(client: Client, cache: Cache) -> list[StoredEnvironment]
     users: dict[str, list[Entry]] = {entry.key: [entry] for entry in entries}
     for entry in entries:
         users.get(entry.layer, []).append(entry)
+    sizes = _image_sizes(client, entries)
     stored = [
         StoredEnvironment(
             entry=entry,
             workspace_bytes=cache.bytes_of(entry),
-            image_bytes=_image_bytes(client, entry),
+            image_bytes=_image_bytes(entry, sizes),
             used_at=max(map(cache.used_at, users[entry.key])),
             in_use=any(map(cache.in_use, users[entry.key])),
         )
@@ -141,19 +142,28 @@ def _names(docker: DockerClient) -> list[str]:
     return [f"{_REPOSITORY}:{tag}" for (tag,) in listed(docker, "image", "ls", _REPOSITORY, fields=[".Tag"])]
 
 
-def _image_bytes(client: Client, entry: Entry) -> int:
-    from python_on_whales import DockerException
-
-    if not entry.own_image:
-        return 0
-    below = entry.layer_id or entry.base_id
-    with contextlib.suppress(DockerException):
-        size, base = client.call(
-            lambda docker: (docker.image.inspect(entry.image).size, docker.image.inspect(below).size),
-            Deadline(_CALL_SEC),
+def _image_sizes(client: Client, entries: Sequence[Entry]) -> dict[str, int]:
+    """Sizes of the own images of ``entries`` and of those that they start from, by id, if they exist."""
+    ids = sorted({image for entry in entries if entry.own_image for image in (entry.image, _below(entry))})
+    if not ids:
+        return {}
+    fields = [".Id", ".Size"]
+    return dict(
+        client.call(
+            lambda docker: listed(docker, "image", "inspect", *ids, fields=fields, missing=True), Deadline(_CALL_SEC)
         )
-        return max(0, size - base)
-    return 0
+    )
+
+
+def _image_bytes(entry: Entry, sizes: Mapping[str, int]) -> int:
+    if not entry.own_image or not {entry.image, _below(entry)} <= sizes.keys():
+        return 0
+    return max(0, sizes[entry.image] - sizes[_below(entry)])
+
+
+def _below(entry: Entry) -> str:
+    """Id of the image that an environment starts from."""
+    return entry.layer_id or entry.base_id
 
 
 def _remove_image(client: Client, name: str) -> None:
