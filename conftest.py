@@ -21,7 +21,7 @@ import pytest
 from hypothesis import settings
 
 from agentbench_core.plugin import discovery, loading
-from agentbench_core.plugin.loading import Loaded, Trace
+from agentbench_core.plugin.loading import Loaded, Trace, untraced
 from agentbench_core.plugin.registry import Provenance
 from agentbench_core.values.task import EnvironmentSettings
 
@@ -202,7 +202,7 @@ def _load_plugins_once() -> Iterator[None]:
     def load_once(source: Provenance, entry_point: str, trace: Trace) -> Loaded:
         module = sys.modules.get(entry_point)
         key = (source, entry_point)
-        if trace.__name__ != "<lambda>" or module is None or not Path(module.__file__ or "").is_relative_to(here):
+        if trace is not untraced or module is None or not Path(module.__file__ or "").is_relative_to(here):
             return load(source, entry_point, trace)
         if key not in loaded or loaded[key][0] != vars(module):
             loaded[key] = (dict(vars(module)), load(source, entry_point, trace))

@@ -55,22 +55,26 @@ def _ask_pip_once() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _start_supervisors_once() -> Iterator[None]:
-    """Keep the process that starts commands in the `local` sandbox: each run would wait for a new interpreter.
-
-    Runs in processes of their own start theirs.
-    """
+@pytest.fixture(scope="session")
+def _supervision() -> Iterator[type[Supervision]]:
+    """A replacement for the class, whose instances share one process that starts commands."""
     supervision = Supervision()
 
     class Shared(Supervision):
         def start(self, order: Order) -> Command:
             return supervision.start(order)
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(launcher, "Supervision", Shared)
-        yield
+    yield Shared
     supervision.close()
+
+
+@pytest.fixture(autouse=True)
+def _start_supervisors_once(_supervision: type[Supervision], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the process that starts commands in the `local` sandbox: each run would wait for a new interpreter.
+
+    Runs in processes of their own start theirs.
+    """
+    monkeypatch.setattr(launcher, "Supervision", _supervision)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import attrs
 
 from agentbench_core.errors import PluginError
 from agentbench_core.plugin import hookspecs
-from agentbench_core.plugin.loading import Trace, load_plugin
+from agentbench_core.plugin.loading import Trace, load_plugin, untraced
 from agentbench_core.plugin.registry import Component, Provenance, Registry
 
 
@@ -49,7 +49,7 @@ _loaded: list[Plugins] = []
 """The last result in this process, if any."""
 
 
-def discover(disabled: Collection[str] = (), trace: Trace = lambda line: None) -> Plugins:
+def discover(disabled: Collection[str] = (), trace: Trace = untraced) -> Plugins:
     """Load every plugin except the ``disabled`` ones. Errors in a plugin are recorded, never raised."""
     with _LOCK:
         _loaded[:] = [_discover(disabled, trace)]

@@ -29,6 +29,10 @@ Trace = Callable[[str], None]
 """Receives a line for each import and hook call."""
 
 
+def untraced(line: str) -> None:
+    """Drop every line of a trace."""
+
+
 @attrs.frozen(kw_only=True)
 class Loaded:
     """The registrations of a plugin, and notes about its minor problems: output while loading, deprecated hooks."""
