@@ -37,7 +37,6 @@ KNOWN = {
     f"{KIT}/checks/sandbox/isolation.py": "the conformance kit: a process of its own, to be looked for inside",
     f"{LOCAL}/interpreters.py": "Python interpreters of the host, asked for their version",
     f"{MECHANIC}/run_tests.py": "uploaded to a sandbox and run there: tests on changed copies",
-    f"{DOCKER}/engine.py": "the docker command: which version of cgroups?",
     f"{DOCKER}/container.py": "the docker command, with a container's streams",
     f"{DOCKER}/owner.py": "the docker command, with the standard input of the container that keeps the lease",
     f"{DOCKER}/exec_calls.py": "the same, for images without Python",
