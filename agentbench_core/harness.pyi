@@ -121,6 +121,7 @@ from .run.group.merging import (
     Merge as Merge,
     plan_merges as plan_merges,
 )
+from .run.group.runner import write_report as write_report
 from .run.observer import RunObserver as RunObserver
 from .run.plan import AttemptPlan as AttemptPlan
 from .run.recording import (

@@ -5,9 +5,8 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import attrs
@@ -173,19 +172,43 @@ def _report(run: RunWriter, stop: Deadline, observer: RunObserver) -> bool:
     """Write the reports; if a reporter fails, only its report is missing. False if a reporter was interrupted."""
     for ready in run.variant.reporters:
         observer.report_started(ready.name)
-        reported = run_in_thread(partial(_write, ready, run), f"reporter {ready.name}", stop, grace=0)
+        done = write_report(ready, run.store.directory, observer.note, stop=stop, clean=run.store.clean_file)
         observer.report_finished(ready.name)
-        if not reported.done():
-            observer.note(
-                f"reporter {ready.name!r} was interrupted: its report is missing, but the results are complete"
-            )
+        if not done:
             return False
-        if (error := reported.exception()) is not None:  # results are safe; the report can be generated again
-            observer.note(f"reporter {ready.name!r} failed: {type(error).__name__}: {error}")
     return True
 
 
-def _write(ready: ConfiguredComponent, run: RunWriter) -> None:
-    reporter: Reporter = ready.make()
-    for path in reporter.report(open_run(run.store.directory), run.store.directory):
-        run.store.clean_file(path)
+def write_report(
+    ready: ConfiguredComponent,
+    directory: Path,
+    note: Callable[[str], None],
+    *,
+    stop: Deadline | None = None,
+    clean: Callable[[Path], None] = lambda path: None,
+) -> bool:
+    """Write the report of a recorded run into its directory. If the reporter fails, a note says so.
+
+    Args:
+        ready: the reporter.
+        directory: the run directory.
+        note: receives what went wrong.
+        stop: when to give up; by default, never.
+        clean: called with each file that was written.
+
+    Returns:
+        False if the reporter was interrupted.
+    """
+
+    def write() -> None:
+        reporter: Reporter = ready.make()
+        for path in reporter.report(open_run(directory), directory):
+            clean(path)
+
+    reported = run_in_thread(write, f"reporter {ready.name}", stop or Deadline(FOR_EVER), grace=0)
+    if not reported.done():
+        note(f"reporter {ready.name!r} was interrupted: its report is missing, but the results are complete")
+        return False
+    if (error := reported.exception()) is not None:  # results are safe; the report can be generated again
+        note(f"reporter {ready.name!r} failed: {type(error).__name__}: {error}")
+    return True

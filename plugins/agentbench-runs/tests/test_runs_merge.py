@@ -372,7 +372,7 @@ def test_a_report_that_fails(agentbench: Agentbench) -> None:
     parts = shards(run={"config": {"reporters": {"value": ["unknown"], "origin": "flag"}}})
     ended = agentbench("runs", "merge", *parts, "--into", "merged")
     assert ended.code == 0
-    assert "note: a report was not written" in ended.err
+    assert "note: no reports were written" in ended.err
     assert "unknown" in ended.err
     assert open_run(Path("merged")).status() == "completed"
 

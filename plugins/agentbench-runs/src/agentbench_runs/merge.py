@@ -21,6 +21,7 @@ from agentbench_core.harness import (
     run_info,
     say,
     write_merge,
+    write_report,
 )
 from agentbench_runs.leftovers import hidden_directory
 
@@ -119,8 +120,12 @@ def _write(merges: Mapping[Path, Merge], into: Path) -> None:
 
 def _report(app: App, run: RunView) -> None:
     """Write the reports of the whole run; if one fails, the run is complete without it."""
+
+    def note(message: str) -> None:
+        say(f"note: {message}", err=True)
+
     try:
         for reporter in reporters_of(app, run):
-            reporter.make().report(run, run.directory)
-    except Exception as error:  # noqa: BLE001 - reporters are plugins
-        say(f"note: a report was not written: {type(error).__name__}: {error}", err=True)
+            write_report(reporter, run.directory, note)
+    except AgentBenchError as error:
+        note(f"no reports were written: {error}")
