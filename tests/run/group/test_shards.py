@@ -154,6 +154,26 @@ def test_variants_of_a_pair_share_a_machine(agentbench: Agentbench, suite: Path)
     assert "all attempts are already recorded" in agentbench("run", *both).err
 
 
+def test_a_merged_run_is_replayed(agentbench: Agentbench, make_suite: Any) -> None:
+    """The recorded responses of all shards answer the calls, and the records say so."""
+    make_suite(["a", "b"], python=True)
+    run = ("run", "--suite", "mini", "--tasks", "tasks", "--sandbox", "local", "--allow-unisolated")
+    for number in (1, 2):
+        model = ("--agent", "baseline", "--llm", "mechanic", "--shard", f"{number}/2", "--out", "machines")
+        ended = agentbench(*run, *model)
+        assert ended.code == 0, ended.err
+    parts = [str(path) for path in Path("machines").iterdir()]
+    assert agentbench("runs", "merge", *parts, "--into", "merged").code == 0
+    replayed = agentbench("replay", "merged", "--allow-unisolated", "--out", "again")
+    assert replayed.code == 0, replayed.err
+    before, after = open_run(Path("merged")), open_run(only_run("again"))
+    assert {record.replayed for record in after.records()} == {True}
+    calls = [{record.task_id: record.usage.llm_calls for record in run.records()} for run in (before, after)]
+    assert calls[0] == calls[1]
+    assert min(calls[0].values()) > 0
+    assert len(calls[0]) == 2
+
+
 def test_a_shard_is_resumed_as_a_shard(agentbench: Agentbench, suite: Path) -> None:
     """A killed machine runs the rest of its own attempts."""
     shard = plan("--shard", f"2/{SHARDS}", "--workers", "1", out="machine-2")
