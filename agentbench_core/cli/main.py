@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
+from typing import TextIO
 
 import click
 
@@ -59,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _tell(str(error), debug="--debug" in arguments)
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        error.show()
+        with contextlib.suppress(OSError):  # as for all errors on standard error
+            error.show()
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         say("interrupted", err=True)
@@ -99,14 +101,22 @@ def _tell(message: str, *, debug: bool) -> None:
     say(f"error: {Redactor(os.environ).clean_text(message)}", err=True)
 
 
+def _flush(stream: TextIO) -> None:
+    """Write what is buffered. Drop it if that fails; otherwise Python would try again, and exit with 120."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):  # the disk is full, or the reader has closed the stream
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def console() -> None:
     """The installed entry point: run :func:`main`, and exit even if plugin threads are still running."""
     try:
         main()
     except SystemExit as stop:
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(AttributeError, OSError, ValueError):  # closed by the parent process
-                stream.flush()
+            _flush(stream)
         if threading.active_count() > 1:
             os._exit(stop.code if isinstance(stop.code, int) else 0)  # do not wait for abandoned threads
         raise

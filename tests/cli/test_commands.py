@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from agentbench_testing import write_run
+
+ON_HOST = ("--sandbox", "local", "--allow-unisolated")
 
 
 def test_plugins_show_lists_options(agentbench: Any) -> None:
@@ -302,7 +305,7 @@ def test_without_any_sandbox(agentbench: Any, make_suite: Any) -> None:
             "no agent 'scriptd' (did you mean 'scripted'?)",
         ),
         (["run", "--suite", "mini", "--tasks", "T", "--agent", "idle", "--sandbox", "locl"], "no sandbox 'locl'"),
-        (["run", "--suite", "mini", "--tasks", "T"], "agent 'baseline' requires a model"),
+        (["run", "--suite", "mini", "--tasks", "T", *ON_HOST], "agent 'baseline' requires a model"),
         (["--no-plugin", "cor", "plugins", "list"], "no plugin 'cor' (did you mean 'core'?)"),
         (["run", "--suite", "mini", "--tasks", "T", "--agent", "idle", "--workers", "0"], "run.workers: 0 is below 1"),
         (["run", "--suite", "mini", "--tasks", "T", "--variant", "idel"], "no variant 'idel' (did you mean 'idle'?)"),
@@ -423,7 +426,8 @@ def test_closed_or_full_standard_streams(make_task: Any, redirected: str, code: 
     make_task()
     agentbench = Path(sys.executable).with_name("agentbench")
     command = f"{agentbench} run --suite mini --agent scripted --sandbox local {redirected}"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, env=buffered)
     assert done.returncode == code
     assert "internal error" not in done.stderr
     assert ("cannot write to standard output: No space left" in done.stderr) == (redirected == ">/dev/full")

@@ -89,7 +89,8 @@ def test_settings_that_cannot_be_read_cause_no_false_problems(make_task: Any, ag
     """The model may be set in the invalid file, so it is not reported as missing; what was named is still checked."""
     make_task()
     Path("agentbench.toml").write_text("[run]\nworker = 3\n[model]\nname = 'm'\n")
-    done = agentbench("run", "--suite", "mini", "--agent", "baseline", "--set", "a=1", "--set", "scorer=tets")
+    on_host = ("--sandbox", "local", "--allow-unisolated")
+    done = agentbench("run", "--suite", "mini", "--agent", "baseline", *on_host, "--set", "a=1", "--set", "scorer=tets")
     assert done.code == 2
     assert "error: 3 problems must be fixed first\n" in done.err
     for problem in ("unknown field (did you mean 'workers'?)", "--set a=1: a: unknown field", "no scorer 'tets'"):

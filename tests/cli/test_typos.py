@@ -25,6 +25,7 @@ PLUGIN = """
         register("garden", f"{__name__}:garden", summary="")
 """
 
+ON_HOST = ("--sandbox", "local", "--allow-unisolated", "--model", "m")
 RUN = ("run", "--suite", "mini", "--agent", "idle")
 
 
@@ -52,7 +53,7 @@ RUN = ("run", "--suite", "mini", "--agent", "idle")
         # components of each kind
         (["run", "--suite", "mini", "--agent", "scriptd"], "'scripted'"),
         ([*RUN, "--sandbox", "locl"], "'local'"),
-        (["run", "--suite", "mini", "--agent", "baseline", "--model", "m", "--llm", "repaly"], "'replay'"),
+        ([*RUN[:-1], "baseline", *ON_HOST, "--llm", "repaly"], "'replay'"),
         ([*RUN, "--set", "tools=[rnu]"], "'run'"),
         ([*RUN, "--set", "scorer=tets"], "'tests'"),
         ([*RUN, "--set", "reporters=[consoel]"], "'console'"),
