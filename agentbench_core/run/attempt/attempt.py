@@ -32,7 +32,7 @@ from agentbench_core.run.attempt.calibration import calibration
 from agentbench_core.run.attempt.change import FrozenChange, freeze
 from agentbench_core.run.attempt.final_state import save_final_state
 from agentbench_core.run.attempt.preparation import Baseline, Prepared
-from agentbench_core.run.attempt.record import AttemptResult, conclusion, write_evidence
+from agentbench_core.run.attempt.record import AttemptResult, Conclusion, record_of, write_evidence
 from agentbench_core.run.attempt.scoring import ScoringRun
 from agentbench_core.run.attempt.session import Session
 from agentbench_core.run.metering.resources import HostCounters, PhaseMonitor
@@ -56,7 +56,7 @@ def record_attempt(plan: AttemptPlan, session: Session, store: Store) -> Attempt
         write_evidence(plan, result, files, setup=session.shared.setup_output(plan.task))
     except OSError as error:
         log.emit(Warning_(message=f"evidence is incomplete: {error}"))
-    record, why = conclusion(plan, result, files.directory)
+    record, why = record_of(plan, lambda: Conclusion.of(result), files.directory)
     log.ended = True
     files.close()
     store.record(record, why)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import platform
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import attrs
@@ -66,9 +67,42 @@ class AttemptResult:
     """The exception that ended the attempt, if any."""
 
 
-def explanation(result: AttemptResult) -> str:
-    """Why an attempt ended as it did, as reported by the component that ended it."""
-    return _explanation(result).encode("utf-8", "backslashreplace").decode()  # escapes lone surrogates
+@attrs.frozen(kw_only=True)
+class Conclusion:
+    """What is known about an attempt at its end, as plain data: everything that its record needs besides its plan."""
+
+    outcome: Outcome  #: how it ended
+    explanation: str = ""  #: why it ended so, as reported by the component that ended it
+    started_at: str  #: local time with offset, ISO 8601
+    duration_sec: float = 0.0  #: seconds
+    timings: Mapping[str, float] = attrs.field(factory=dict)  #: seconds of each phase, by name
+    load: Mapping[str, PhaseResources] = attrs.field(factory=dict)  #: resources of each phase, by name
+    environment_digest: str | None = None  #: digest of the environment; `None` if there is none
+    baseline: BaselineValidation = BaselineValidation()  #: result of the failing command before the fix
+    agent: AgentPhaseResult | None = None  #: result of the agent phase
+    changed: bool = False  #: whether there is a change to score
+    score: Score | None = None  #: result of the scorer
+    labels: tuple[Label, ...] = ()  #: labels of the agent phase, the change, the scorer and the auditors
+
+    @classmethod
+    def of(cls, result: AttemptResult) -> Conclusion:
+        """The conclusion of an attempt that ends now."""
+        agent, change, score = result.agent, result.change, result.score
+        labels = [end.labels for end in (agent, change, score) if end]
+        return cls(
+            outcome=result.outcome,
+            explanation=_explanation(result).encode("utf-8", "backslashreplace").decode(),  # escapes lone surrogates
+            started_at=result.started_at,
+            duration_sec=round(time.monotonic() - result.started, 3),
+            timings=result.timings,
+            load=result.load,
+            environment_digest=result.prepared.environment.digest if result.prepared else None,
+            baseline=_baseline(result.baseline),
+            agent=agent,
+            changed=bool(change and change.included),
+            score=score,
+            labels=tuple(itertools.chain(*labels, result.audit_labels)),
+        )
 
 
 def _explanation(result: AttemptResult) -> str:
@@ -80,22 +114,22 @@ def _explanation(result: AttemptResult) -> str:
     return "; ".join(part.strip() for part in messages if part.strip())
 
 
-def make_record(plan: AttemptPlan, result: AttemptResult, directory: Path) -> AttemptRecord:
+def make_record(plan: AttemptPlan, end: Conclusion, directory: Path) -> AttemptRecord:
     """The record of an attempt with files in ``directory``."""
-    score, agent = result.score, result.agent
+    score, agent = end.score, end.agent
     judged = verdict(
         Happened(
-            outcome=result.outcome,
-            changed=bool(result.change and result.change.included),
+            outcome=end.outcome,
+            changed=end.changed,
             tests_passed=score.passed if score else None,
             tests_timed_out=bool(score and score.timed_out),
             tampered=bool(score and score.tampered),
         )
     )
     usage = agent.usage if agent else Usage(cost_usd=0.0)
-    labels = _labels(plan, result)
+    labels = (*_planned_labels(plan), *end.labels)
     if judged.reason is FailureReason.TIMEOUT:
-        labels += _pressure(result)
+        labels += _pressure(end)
     return AttemptRecord(
         run_id=plan.run_id,
         attempt_id=plan.attempt_id,
@@ -107,15 +141,15 @@ def make_record(plan: AttemptPlan, result: AttemptResult, directory: Path) -> At
         agent=plan.agent.name,
         repeat=plan.repeat,
         model=_model(plan, agent),
-        timestamps=Timestamps(started_at=result.started_at, ended_at=local_time()),
-        duration_sec=round(time.monotonic() - result.started, 3),
-        baseline_validation=_baseline(result.baseline),
+        timestamps=Timestamps(started_at=end.started_at, ended_at=local_time()),
+        duration_sec=end.duration_sec,
+        baseline_validation=end.baseline,
         result=Result(passed=judged.passed, exit_code=score.exit_code if score else None, failure_reason=judged.reason),
-        outcome=result.outcome,
+        outcome=end.outcome,
         scored=judged.scored,
         supersedes=plan.supersedes,
         replayed=plan.variant.llm is not None and plan.variant.llm.can("replays"),
-        sandbox=_sandbox(plan, result.prepared),
+        sandbox=_sandbox(plan, end.environment_digest),
         labels=labels,
         integrity=worst(label.name for label in labels),
         usage=AttemptUsage(
@@ -131,13 +165,14 @@ def make_record(plan: AttemptPlan, result: AttemptResult, directory: Path) -> At
     )
 
 
-def conclusion(plan: AttemptPlan, result: AttemptResult, directory: Path) -> tuple[AttemptRecord, str]:
-    """The record and its explanation. A result that cannot be recorded becomes an infrastructure error."""
+def record_of(plan: AttemptPlan, end: Callable[[], Conclusion], directory: Path) -> tuple[AttemptRecord, str]:
+    """The record and its explanation. A conclusion that cannot be recorded becomes an infrastructure error."""
     try:
-        return make_record(plan, result, directory), explanation(result)
+        made = end()
+        return make_record(plan, made, directory), made.explanation
     except Exception:  # noqa: BLE001 - one record per attempt, even if a plugin returned unexpected data
-        result = AttemptResult(outcome=Outcome.SANDBOX_ERROR, problem=traceback.format_exc())
-        return make_record(plan, result, directory), explanation(result)
+        failed = Conclusion.of(AttemptResult(outcome=Outcome.SANDBOX_ERROR, problem=traceback.format_exc()))
+        return make_record(plan, failed, directory), failed.explanation
 
 
 def write_evidence(
@@ -187,7 +222,7 @@ def _baseline(baseline: Baseline | None) -> BaselineValidation:
     return BaselineValidation(attempted=True, failed_as_expected=baseline.failed, exit_code=baseline.verdict.exit_code)
 
 
-def _sandbox(plan: AttemptPlan, prepared: Prepared | None) -> SandboxInfo:
+def _sandbox(plan: AttemptPlan, environment_digest: str | None) -> SandboxInfo:
     sandbox = plan.variant.sandbox
     isolated = sandbox.can("isolated")
     allowed = plan.task.spec.environment.network_policy == "always"
@@ -195,11 +230,12 @@ def _sandbox(plan: AttemptPlan, prepared: Prepared | None) -> SandboxInfo:
         name=sandbox.name,
         isolated=isolated,
         network="none" if isolated and not allowed else "host" if not isolated else "bridge",
-        environment_digest=prepared.environment.digest if prepared else None,
+        environment_digest=environment_digest,
     )
 
 
-def _labels(plan: AttemptPlan, result: AttemptResult) -> tuple[Label, ...]:
+def _planned_labels(plan: AttemptPlan) -> tuple[Label, ...]:
+    """Labels that an attempt has, however it ends."""
     labels = []
     if plan.agent.can("needs_oracle"):
         labels.append(Label(name="oracle", evidence="the agent received the reference solution"))
@@ -207,20 +243,13 @@ def _labels(plan: AttemptPlan, result: AttemptResult) -> tuple[Label, ...]:
         labels.append(Label(name="adversary", evidence="the agent tried to pass without solving the task"))
     if plan.flaky:
         labels.append(Label(name="flaky", evidence=plan.flaky))
-    if result.agent:
-        labels += result.agent.labels
-    if result.change:
-        labels += result.change.labels
-    if result.score:
-        labels += result.score.labels
-    labels += result.audit_labels
     return tuple(labels)
 
 
-def _pressure(result: AttemptResult) -> tuple[Label, ...]:
+def _pressure(end: Conclusion) -> tuple[Label, ...]:
     """Labels of phases that timed out for a reason other than their own work."""
-    timed_out = {"agent": result.outcome is Outcome.TIMED_OUT, "score": bool(result.score and result.score.timed_out)}
-    phases = [(phase, result.timings[phase], result.load[phase]) for phase, is_late in timed_out.items() if is_late]
+    timed_out = {"agent": end.outcome is Outcome.TIMED_OUT, "score": bool(end.score and end.score.timed_out)}
+    phases = [(phase, end.timings[phase], end.load[phase]) for phase, is_late in timed_out.items() if is_late]
     labels = [pressure(*phase) for phase in phases]
     return tuple(label for label in labels if label is not None)
 

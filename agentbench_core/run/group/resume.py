@@ -13,7 +13,7 @@ from agentbench_core.evidence import journal
 from agentbench_core.evidence.layout import EVENTS, task_directory
 from agentbench_core.evidence.reader import RunDirectory
 from agentbench_core.evidence.store import Store
-from agentbench_core.run.attempt.record import AttemptResult, local_time, make_record
+from agentbench_core.run.attempt.record import Conclusion, local_time, make_record
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.values.events import (
     LLMFailed,
@@ -94,12 +94,16 @@ class _OrphanedAttempt:
         """The attempt's record, with the facts of the run at that time."""
         plan = attrs.evolve(plan, attempt_id=self.attempt_id, supersedes=self.supersedes)
         directory = store.directory / task_directory(self.task_id, self.repeat)
-        result = AttemptResult(outcome=Outcome.INTERRUPTED, problem=_STOPPED)
         began, last = map(datetime.datetime.fromisoformat, (self.began, self.last))
-        record = attrs.evolve(
-            make_record(plan, result, directory),
-            timestamps=Timestamps(started_at=local_time(began), ended_at=local_time(last)),
+        end = Conclusion(
+            outcome=Outcome.INTERRUPTED,
+            explanation=_STOPPED,
+            started_at=local_time(began),
             duration_sec=max(0.0, (last - began).total_seconds()),  # that process's monotonic clock is gone
+        )
+        record = attrs.evolve(
+            make_record(plan, end, directory),
+            timestamps=Timestamps(started_at=end.started_at, ended_at=local_time(last)),
             usage=AttemptUsage(**self.used),
             task_digest=next((task.digest for task in manifest.tasks if task.id == self.task_id), ""),
         )
