@@ -20,7 +20,7 @@ INTERFACES = {
     "agentbench_testing": ROOT / "plugins/agentbench-testing/src/agentbench_testing/__init__.pyi",
 }
 OPAQUE = {
-    *("CommitWriter", "DiskGuard", "OpenModel", "PreparedTasks", "RunModel", "Snapshot"),  # opaque values of a session
+    *("CommitWriter", "DiskGuard", "OpenModel", "PreparedTasks", "Snapshot"),  # opaque values of a session
     *("MeteredToolbox", "Plugins", "RunDirectory"),  # used through `Toolbox`, `Registry` and `RunView`
     *("ScorerStage", "Hooks", "Serving", "Stage"),  # internals of the conformance checks
 }

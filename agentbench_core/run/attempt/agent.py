@@ -38,9 +38,7 @@ from agentbench_core.plugin.sandbox import Environment, ProgramSandbox
 from agentbench_core.run.attempt.change import editable_python
 from agentbench_core.run.attempt.preparation import Baseline
 from agentbench_core.run.attempt.sub_agents import SubAgents
-from agentbench_core.run.metering.ledger import Meter
-from agentbench_core.run.metering.llm import MeteredModel
-from agentbench_core.run.metering.models import RunModel
+from agentbench_core.run.metering.llm import AttemptModels, OpenModels
 from agentbench_core.run.metering.resources import PhaseMonitor
 from agentbench_core.run.metering.tools import MeteredToolbox, StopSignal, open_toolbox
 from agentbench_core.run.plan import AttemptPlan
@@ -81,7 +79,7 @@ class AgentPhase:
         baseline: Baseline,
         recording: Recording,
         deadline: Deadline,
-        model: RunModel | None,
+        models: OpenModels | None,
         monitor: PhaseMonitor,
     ) -> None:
         self._plan = plan
@@ -91,7 +89,7 @@ class AgentPhase:
         self._files = recording.files
         self._log = recording.log
         self._deadline = deadline.within(math.inf)  # ends with the attempt's deadline, or earlier
-        self._model = model
+        self._open_models = models
         self._monitor = monitor
         self._stop = StopSignal()
         self._prompts = ""
@@ -107,7 +105,7 @@ class AgentPhase:
         is_program = self._plan.agent.can(NEEDS_SANDBOX)
         if is_program:
             self._check_identity(cast(ProgramAgent, agent))
-        meter = self._meter()
+        models = self._models()
         with contextlib.ExitStack() as stack:
             toolbox = stack.enter_context(
                 open_toolbox(
@@ -123,16 +121,16 @@ class AgentPhase:
             )
             # After the phase, all calls from threads that the agent left behind are refused.
             stack.callback(self._deadline.end, Interrupted("the agent phase is over"))
-            if meter:
-                stack.callback(meter.close)
-            ended = self._solve(agent, self._context(toolbox, meter, workspace), meter)
+            if models:
+                stack.callback(models.close)
+            ended = self._solve(agent, self._context(toolbox, models, workspace), models)
             outcome, message = self._outcome(ended), self._message(ended)
         return AgentPhaseResult(
             outcome=outcome,
             message=message,
             steps=self._budget.steps,
-            llm_calls=meter.calls if meter else 0,
-            usage=meter.usage if meter else Usage(cost_usd=0.0),
+            llm_calls=models.calls if models else 0,
+            usage=models.usage if models else Usage(cost_usd=0.0),
             prompt_version=self._prompt_version(ended),
             labels=(*toolbox.limits_hit.labels("agent"), *self._labels.values()),
         )
@@ -146,19 +144,12 @@ class AgentPhase:
                 remedy="Start a new run; results of different programs are not comparable.",
             )
 
-    def _meter(self) -> Meter | None:
-        if self._model is None or not self._plan.agent.can("needs_llm"):
+    def _models(self) -> AttemptModels | None:
+        if self._open_models is None or not self._plan.agent.can("needs_llm"):
             return None
-        return Meter(
-            plan=self._plan,
-            model=self._model,
-            deadline=self._deadline,
-            log=self._log,
-            files=self._files,
-            stop=self._stop,
-        )
+        return self._open_models(self._plan, self._recording, self._deadline, self._stop)
 
-    def _context(self, toolbox: MeteredToolbox, meter: Meter | None, workspace: Path) -> AttemptContext:
+    def _context(self, toolbox: MeteredToolbox, models: AttemptModels | None, workspace: Path) -> AttemptContext:
         plan = self._plan
         agent = plan.agent
         shown = baseline_output(self._baseline)
@@ -173,16 +164,16 @@ class AgentPhase:
             script=plan.task.script if agent.can("needs_oracle") else (),
             task_facts=self._task_facts(workspace) if agent.can(ADVERSARY) else None,
         )
-        agents = SubAgents(base=base, toolbox=toolbox, meter=meter, log=self._log, deadline=self._deadline)
+        agents = SubAgents(base=base, toolbox=toolbox, models=models, log=self._log, deadline=self._deadline)
         context = agents.root_context(agent.name, self._budget)
-        return attrs.evolve(context, program=self._program(toolbox, meter)) if agent.can(NEEDS_SANDBOX) else context
+        return attrs.evolve(context, program=self._program(toolbox, models)) if agent.can(NEEDS_SANDBOX) else context
 
-    def _program(self, toolbox: MeteredToolbox, meter: Meter | None) -> ProgramContext:
+    def _program(self, toolbox: MeteredToolbox, models: AttemptModels | None) -> ProgramContext:
         agent = self._plan.agent.name
         return ProgramContext(
             sandbox=cast(ProgramSandbox, toolbox.sandbox),
-            model=_within_its_limit(meter.model) if meter else None,
-            forward=MeteredModel(meter, agent, self._budget).forward if meter else _no_model,
+            model=_within_its_limit(models) if models else None,
+            forward=models.model(agent, self._budget).forward if models else _no_model,
             observe=partial(toolbox.observe_for, agent, self._budget),
             save=self._save,
             label=self._label,
@@ -223,7 +214,7 @@ class AgentPhase:
         except AttemptStop as stop:
             self._stop.set(stop)
 
-    def _solve(self, agent: Agent, context: AttemptContext, meter: Meter | None) -> object:
+    def _solve(self, agent: Agent, context: AttemptContext, models: AttemptModels | None) -> object:
         """Run the agent in a thread that can be abandoned, since a thread cannot be killed."""
         name = f"agent {self._plan.task.spec.id}"
         solved = run_in_thread(lambda: agent.solve(context), name, self._deadline, grace=GRACE_SEC)
@@ -233,7 +224,7 @@ class AgentPhase:
             ended = [solved.result() if error is None else error]
         if not ended:
             self._log.emit(Warning_(message=f"the agent did not stop within {GRACE_SEC:g} s of its deadline"))
-        if not ended and meter and meter.in_progress:
+        if not ended and models and models.in_progress:
             self._stop.set(LLMError(f"the provider did not return within {GRACE_SEC:g} s of the deadline"))
         elif not ended:
             self._stop.set(DeadlineExceeded("the agent did not stop at its deadline"))
@@ -276,13 +267,13 @@ _OUTCOMES: dict[type[BaseException], Outcome] = {
 """The outcome of each error that stops an agent from outside. The agent's own exceptions do not count."""
 
 
-def _within_its_limit(model: RunModel) -> ModelInfo:
+def _within_its_limit(models: AttemptModels) -> ModelInfo:
     """The model, with an output limit that it supports: a program's requests are forwarded with this limit.
 
     At least three quarters of the context window are left for the input.
     """
-    limits = (model.facts.answer_tokens, (model.facts.context_tokens or 0) // 4)
-    return attrs.evolve(model.info, max_tokens=min((limit for limit in limits if limit), default=None))
+    limits = (models.facts.answer_tokens, (models.facts.context_tokens or 0) // 4)
+    return attrs.evolve(models.info, max_tokens=min((limit for limit in limits if limit), default=None))
 
 
 def _no_model(request: Request, native: NativeExchange) -> Completion:

@@ -134,9 +134,9 @@ class _Attempt:
             # One deadline for agent, freeze and score.
             deadline = self.deadline = self.session.stop.within(self.plan.limits.timeout_sec)
             with self._phase("agent"):
-                model = self.session.models.get(self.plan.variant.name)
+                models = self.session.models.get(self.plan.variant.name)
                 agent = AgentPhase(
-                    self.plan, prepared.environment, baseline, self.recording, deadline, model, self.monitor
+                    self.plan, prepared.environment, baseline, self.recording, deadline, models, self.monitor
                 )
                 result.agent = agent.run(workspace)
                 result.outcome = result.agent.outcome

@@ -13,7 +13,8 @@ from agentbench_core.inputs.suite import Task
 from agentbench_core.run.attempt.preparation import Baseline, PreparedTasks, open_preparations
 from agentbench_core.run.attempt.record import AttemptResult
 from agentbench_core.run.attempt.scoring import ScoringRun
-from agentbench_core.run.metering.models import OpenModel, RunModel, open_models
+from agentbench_core.run.metering.llm import OpenModels
+from agentbench_core.run.metering.models import OpenModel, open_models
 from agentbench_core.run.observer import RunObserver
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.readiness import check_git
@@ -36,8 +37,8 @@ class Session:
     """Ends with the command, or earlier if the user interrupts it."""
     space: DiskGuard  #: waits while the disk is full
     observer: RunObserver  #: receives progress and notes
-    models: Mapping[str, RunModel] = attrs.field(factory=dict)
-    """Models by variant, with the budget of the run."""
+    models: Mapping[str, OpenModels] = attrs.field(factory=dict)
+    """Opens the models of an attempt, by variant."""
     opened: float = attrs.field(factory=time.monotonic)
     """Start of the attempts on the monotonic clock; for a resumed run, of the attempts after resuming."""
 

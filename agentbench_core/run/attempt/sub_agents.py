@@ -13,8 +13,7 @@ import attrs
 from agentbench_core.errors import InputError, did_you_mean
 from agentbench_core.plugin.agent import AttemptContext, SubAgentRequest
 from agentbench_core.plugin.contracts import EventLog
-from agentbench_core.run.metering.ledger import Meter
-from agentbench_core.run.metering.llm import MeteredModel
+from agentbench_core.run.metering.llm import AttemptModels
 from agentbench_core.run.metering.tools import AgentTools, MeteredToolbox
 from agentbench_core.values.events import Delegation
 from agentbench_core.values.limits import Budget, Deadline
@@ -32,7 +31,7 @@ class SubAgents:
     base: Callable[..., AttemptContext]
     """The parts of a context that are the same for all agents."""
     toolbox: MeteredToolbox
-    meter: Meter | None
+    models: AttemptModels | None
     log: EventLog
     deadline: Deadline
     _names: Counter[str] = attrs.field(factory=Counter)
@@ -45,7 +44,7 @@ class SubAgents:
     def _context(self, agent: str, budget: Budget, names: frozenset[str], depth: int) -> AttemptContext:
         return self.base(
             tools=AgentTools(self.toolbox, agent, budget, names),
-            llm=MeteredModel(self.meter, agent, budget) if self.meter else None,
+            llm=self.models.model(agent, budget) if self.models else None,
             budget=budget,
             delegate=partial(self._delegate, agent, budget, names, depth),
         )

@@ -20,6 +20,7 @@ from agentbench_core.run.attempt.attempt import record_attempt
 from agentbench_core.run.attempt.session import Session, open_session
 from agentbench_core.run.group.differences import environment_differences, in_words
 from agentbench_core.run.group.group import RunPlan, RunWriter, open_run_writer, planned_manifest
+from agentbench_core.run.metering.llm import MeteredModels
 from agentbench_core.run.metering.models import OpenModel, RunBudget, RunModel
 from agentbench_core.run.observer import RunObserver, SafeObserver
 from agentbench_core.run.plan import AttemptPlan
@@ -85,7 +86,9 @@ def run_group(group: RunPlan, observer: RunObserver) -> Sequence[RunResult]:
         session = attrs.evolve(
             session,
             models={
-                r.variant.name: _model(r, group, offered[r.variant.name]) for r in runs if r.variant.name in offered
+                r.variant.name: MeteredModels.opener(_model(r, group, offered[r.variant.name]))
+                for r in runs
+                if r.variant.name in offered
             },
             space=DiskGuard(directories, group.min_free_mb, observer.note, session.stop),
             opened=time.monotonic(),

@@ -1,28 +1,126 @@
-"""The model as seen by an agent: requests get the variant's settings, and are metered, timed and recorded."""
+"""The model as seen by an agent: requests get the variant's settings, and are metered, timed and recorded.
+
+An agent phase uses :class:`AttemptModels`. In the process that writes the run, they are :class:`MeteredModels`.
+"""
 
 from __future__ import annotations
 
 import math
 import threading
 import time
+from collections.abc import Callable
+from typing import Protocol
 
 import attrs
 
 from agentbench_core.errors import AttemptStop, BudgetExceeded, DeadlineExceeded, InputError, LLMError
 from agentbench_core.evidence import layout
-from agentbench_core.plugin.llm import NativeExchange
+from agentbench_core.plugin.llm import Model, NativeExchange
 from agentbench_core.run.metering.ledger import Call, Meter
+from agentbench_core.run.metering.models import RunModel
 from agentbench_core.run.metering.native import RecordedExchange
+from agentbench_core.run.metering.tools import StopSignal
+from agentbench_core.run.plan import AttemptPlan
+from agentbench_core.run.recording import Recording
 from agentbench_core.values.events import LLMResponse
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import Completion, ConversationEntry, Message, ModelFacts, Request, ToolSpec, Usage
+from agentbench_core.values.record import ModelInfo
 
 _MOST_WITH_MEDIA = 1 << 20
 """Tokens that are reserved for a request with images or documents; at most those of the model's context window."""
 
 
+class AgentModel(Model, Protocol):
+    """The model of one agent of an attempt, which may be a program with its own client."""
+
+    def forward(self, request: Request, native: NativeExchange) -> Completion:
+        """Forward a request of a program's own client; see ``ProgramContext``."""
+
+
+class AttemptModels(Protocol):
+    """The model calls of one attempt, by all of its agents."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """The model and its settings."""
+
+    @property
+    def facts(self) -> ModelFacts:
+        """Facts about the model."""
+
+    @property
+    def calls(self) -> int:
+        """Number of calls so far."""
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens and cost so far."""
+
+    @property
+    def in_progress(self) -> bool:
+        """Whether a call to the provider is in progress."""
+
+    def model(self, agent: str, budget: Budget) -> AgentModel:
+        """The model for one agent, which uses up a budget."""
+
+    def close(self) -> None:
+        """Refuse further calls, and abandon those in progress."""
+
+
+OpenModels = Callable[[AttemptPlan, Recording, Deadline, StopSignal], AttemptModels]
+"""Opens the models of an attempt, with the deadline of its agent phase and the signal that stops its agents."""
+
+
+class MeteredModels:
+    """Implements ``AttemptModels`` with a meter."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+
+    @classmethod
+    def opener(cls, model: RunModel) -> OpenModels:
+        """Opens attempts that use an open model of the run."""
+        return lambda plan, recording, deadline, stop: cls(
+            Meter(plan=plan, model=model, deadline=deadline, log=recording.log, files=recording.files, stop=stop)
+        )
+
+    @property
+    def info(self) -> ModelInfo:
+        """See the contract."""
+        return self._meter.model.info
+
+    @property
+    def facts(self) -> ModelFacts:
+        """See the contract."""
+        return self._meter.model.facts
+
+    @property
+    def calls(self) -> int:
+        """See the contract."""
+        return self._meter.calls
+
+    @property
+    def usage(self) -> Usage:
+        """See the contract."""
+        return self._meter.usage
+
+    @property
+    def in_progress(self) -> bool:
+        """See the contract."""
+        return self._meter.in_progress
+
+    def model(self, agent: str, budget: Budget) -> MeteredModel:
+        """See the contract."""
+        return MeteredModel(self._meter, agent, budget)
+
+    def close(self) -> None:
+        """See the contract."""
+        self._meter.close()
+
+
 class MeteredModel:
-    """Implements ``Model`` for one agent of an attempt."""
+    """Implements ``AgentModel`` for one agent of an attempt."""
 
     def __init__(self, meter: Meter, agent: str, budget: Budget) -> None:
         self._meter = meter
