@@ -70,6 +70,13 @@ from .plugin.contracts import (
     Workspace as Workspace,
 )
 from .plugin.discovery import installed as installed
+from .plugin.executor import (
+    Attempt as Attempt,
+    Executor as Executor,
+    ExpectedAttempts as ExpectedAttempts,
+    RemoteWork as RemoteWork,
+    Work as Work,
+)
 from .plugin.hookspecs import (
     API_VERSION as API_VERSION,
     Register as Register,

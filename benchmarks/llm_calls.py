@@ -185,7 +185,7 @@ def many_at_once(root: Path) -> None:
             f"run.repeats={ATTEMPTS}", f"run.out={root / 'runs'}", "reporters=[]",
         ]  # fmt: skip
         resolved = resolve([assignment(text) for text in settings])
-        variant = make_variant("bench", resolved, [task], app.registry, allow_unisolated=True)
+        variant = make_variant("bench", resolved, ["talks"], app.registry, allow_unisolated=True)
         group = make_group(app, resolved.settings.run, "bench", [task], [variant], "none")
         phases = Phases()
         cpu = resource.getrusage(resource.RUSAGE_SELF)

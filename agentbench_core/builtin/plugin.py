@@ -18,7 +18,7 @@ from agentbench_core.builtin.options import (
 )
 
 if TYPE_CHECKING:  # every command loads this module, so it imports as little as possible
-    from agentbench_core import LLM, Agent, Register, RegisterVariant, Reporter, Scorer, Tool
+    from agentbench_core import LLM, Agent, Executor, Register, RegisterVariant, Reporter, Scorer, Tool
 
 AGENTBENCH_API = 1
 
@@ -82,6 +82,12 @@ def agentbench_register_scorers(register: Register[Scorer]) -> None:
 def agentbench_register_reporters(register: Register[Reporter]) -> None:
     """The reporter that every run uses."""
     register("console", console, NoOptions, summary="report_summary.md as one page of plain text")
+
+
+@hookimpl
+def agentbench_register_executors(register: Register[Executor]) -> None:
+    """The executor on this machine."""
+    register("threads", threads, NoOptions, summary="in threads on this machine")
 
 
 @hookimpl
@@ -167,3 +173,10 @@ def console(options: NoOptions) -> Reporter:
     from agentbench_core.builtin.console import Console
 
     return Console(options)
+
+
+def threads(options: NoOptions) -> Executor:
+    """Create the ``threads`` executor."""
+    from agentbench_core.builtin.threads import Threads
+
+    return Threads(options)

@@ -30,6 +30,7 @@ _SETTINGS = {
     "agent": "agent.name",
     "llm": "llm.name",
     "sandbox": "sandbox.name",
+    "executor": "executor.name",
     "model": "model.name",
     "temperature": "model.temperature",
     "max_steps": "limits.max_steps",
@@ -61,6 +62,12 @@ set_flag = click.option(
     help="Set any setting, such as limits.max_steps=10; `agentbench config show` lists them. Repeatable.",
 )  #: adds `--set KEY=VALUE` as `assignments`
 _workers_flag = click.option("--workers", type=int, help="Number of attempts to run in parallel. [default: 2]")
+_executor_flag = click.option(
+    "--executor",
+    metavar="NAME",
+    shell_complete=names_of("executor"),
+    help="Where attempts run; see `agentbench plugins list --kind executor`. [default: threads]",
+)
 task_flag = click.option(
     "--task",
     "task_globs",
@@ -92,6 +99,12 @@ replay_flags = _all_of(
     ),
     click.option(
         "--workers", type=int, help="Number of attempts to run in parallel. [default: same as the original run]"
+    ),
+    click.option(
+        "--executor",
+        metavar="NAME",
+        shell_complete=names_of("executor"),
+        help="Where attempts run. [default: same as the original run]",
     ),
     click.option(
         "--out", metavar="DIR", help="Directory for the new run directory. [default: same as the original run]"
@@ -141,6 +154,7 @@ variant_flags = _all_of(
     click.option("--max-steps", type=int, help="Maximum number of tool calls per attempt. [default: the task's limit]"),
     click.option("--max-cost-usd", type=float, help="Maximum cost of each run in US dollars. [default: no limit]"),
     _workers_flag,
+    _executor_flag,
     click.option("--repeats", type=int, help="Number of attempts per task and variant. [default: 1]"),
     _out_flag,
     set_flag,

@@ -26,7 +26,14 @@ from agentbench_core.plugin.contracts import RunView
 from agentbench_core.plugin.registry import Registry
 from agentbench_core.run.group.group import RunPlan
 from agentbench_core.run.readiness import run_checks
-from agentbench_core.run.variant import ConfiguredComponent, Variant, configured, make_variant, variant_without_agents
+from agentbench_core.run.variant import (
+    ConfiguredComponent,
+    Variant,
+    agent_names,
+    configured,
+    make_variant,
+    variant_without_agents,
+)
 from agentbench_core.values.record import RunManifest
 
 _PLANNED = ("suite", "variant", "out")
@@ -53,7 +60,11 @@ def gathered_variants(
     variants = []
     for name, each in resolved.items():
         with obstacles.gathered():
-            variants.append(make_variant(name, each, tasks, app.registry, allow_unisolated=allow_unisolated))
+            variants.append(
+                make_variant(
+                    name, each, agent_names(each.settings, tasks), app.registry, allow_unisolated=allow_unisolated
+                )
+            )
     return variants
 
 

@@ -89,6 +89,7 @@ class Settings:
     llm: Choice = Choice()  #: the model provider
     sandbox: Choice = Choice(name="local")  #: the sandbox
     scorer: Choice = Choice(name="tests")  #: the scorer
+    executor: Choice = Choice(name="threads")  #: where attempts run
     model: ModelSettings = ModelSettings()  #: the model and its sampling parameters
     limits: LimitSettings = LimitSettings()  #: limits of every attempt; they override those of the task
     artifacts: ArtifactSettings = ArtifactSettings()  #: files to save from every attempt

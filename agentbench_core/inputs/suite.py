@@ -66,7 +66,7 @@ def read_task(path: Path) -> Task:
         text=text,
         hidden=hidden,
         script=_read_oracle(path, spec.oracle),
-        digest=_digest(spec, hidden),
+        digest=task_digest(spec, hidden),
     )
 
 
@@ -192,7 +192,7 @@ def _read_oracle(task_file: Path, oracle: Oracle) -> tuple[ToolCall, ...]:
     return ()
 
 
-def _digest(spec: TaskSpec, hidden: Sequence[HiddenFile]) -> str:
+def task_digest(spec: TaskSpec, hidden: Sequence[HiddenFile]) -> str:
     """Digest of everything that can affect a result, without the repository's location and the reference solution."""
     plain = dump(spec)
     for irrelevant in ("tags", "oracle", "artifacts", "provenance"):

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from agentbench_core.plugin.agent import Agent
     from agentbench_core.plugin.auditor import Auditor
     from agentbench_core.plugin.contracts import Reporter, Tool
+    from agentbench_core.plugin.executor import Executor
     from agentbench_core.plugin.llm import LLM
     from agentbench_core.plugin.sandbox import SandboxProvider
     from agentbench_core.plugin.scorer import Scorer
@@ -132,6 +133,11 @@ def agentbench_register_auditors(register: Register[Auditor]) -> None:
 @hookspec
 def agentbench_register_reporters(register: Register[Reporter]) -> None:
     """Add reporters, for ``--set reporters=[NAME]``; they run at the end of a run."""
+
+
+@hookspec
+def agentbench_register_executors(register: Register[Executor]) -> None:
+    """Add executors, for ``--executor NAME``. Capabilities: ``remote``."""
 
 
 @hookspec

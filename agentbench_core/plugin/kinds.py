@@ -135,6 +135,15 @@ KINDS: Mapping[str, Kind] = _by_name(
             setting="many",
             usage="--set reporters=[NAME,...]",
         ),
+        Kind(
+            name="executor",
+            plural="executors",
+            contract=lambda: agentbench_core.Executor,
+            method="run",
+            capabilities={"remote": "runs attempts in other processes, so that this one needs no sandbox"},
+            setting="one",
+            usage="--executor NAME",
+        ),
     ]
 )
 """The kinds of components, by name."""

@@ -72,6 +72,15 @@ def run_in_thread(work: Callable[[], T], name: str, until: Deadline, *, grace: f
 
     A thread that has not ended by then is abandoned, since it cannot be killed, and the future is not done.
     """
+    thread, future = in_thread(work, name)
+    while thread.is_alive() and not until.expired:
+        thread.join(min(0.2, until.remaining()))  # short, so that interrupts are handled
+    thread.join(grace)
+    return future
+
+
+def in_thread(work: Callable[[], T], name: str) -> tuple[threading.Thread, Future[T]]:
+    """Start ``work`` in its own thread. The future gets its result, or whatever it raises."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -82,10 +91,7 @@ def run_in_thread(work: Callable[[], T], name: str, until: Deadline, *, grace: f
 
     thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
-    while thread.is_alive() and not until.expired:
-        thread.join(min(0.2, until.remaining()))  # short, so that interrupts are handled
-    thread.join(grace)
-    return future
+    return thread, future
 
 
 def until_stopped(stop: Deadline, work: Callable[[], T], name: str) -> T:

@@ -80,6 +80,7 @@ class Variant:
     llm: ConfiguredComponent | None  #: `None` if no agent uses a model
     sandbox: ConfiguredComponent  #: the sandbox
     scorer: ConfiguredComponent  #: the scorer
+    executor: ConfiguredComponent  #: where attempts run; not part of the variant's digest
     auditors: tuple[ConfiguredComponent, ...]  #: the auditors
     reporters: tuple[ConfiguredComponent, ...]  #: the reporters
     programs: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
@@ -144,21 +145,20 @@ def model_info(provider: str, model: ModelSettings, *, forwards: bool) -> ModelI
 
 
 def make_variant(
-    name: str, resolved: Resolved, tasks: Sequence[Task], registry: Registry, *, allow_unisolated: bool = False
+    name: str, resolved: Resolved, agents: Collection[str], registry: Registry, *, allow_unisolated: bool = False
 ) -> Variant:
     """Resolve and check everything that a variant uses, before anything runs. All problems are reported together.
 
-    Raises:
-        InputError: an unknown name, an invalid option, a missing model.
-        UnavailableError: no model provider is installed, or the sandbox is not isolated as required.
+    ``agents`` are the names of its agents; see :func:`agent_names`. Raises InputError for an unknown name, an invalid
+    option or a missing model, and UnavailableError if no provider is installed, or the sandbox is not isolated.
     """
     obstacles = Obstacles()
     made: list[Variant] = []
     llms: list[ConfiguredComponent] = []
     with obstacles.gathered():
         made.append(variant_without_agents(name, resolved, registry))
-    agents = _agents(resolved, tasks, registry, obstacles)
-    with_model = [agent for agent in agents.values() if agent.can("needs_llm")]
+    made_agents = _agents(resolved, agents, registry, obstacles)
+    with_model = [agent for agent in made_agents.values() if agent.can("needs_llm")]
     if with_model:
         with obstacles.gathered():
             llms.append(chosen_llm(resolved, registry, f"agent {with_model[0].name!r}"))
@@ -168,7 +168,7 @@ def make_variant(
         with obstacles.gathered():
             check_isolation(with_model[0].component, sandbox.component, registry)
     programs: dict[str, Mapping[str, str]] = {}
-    for agent in (agent for agent in agents.values() if agent.can(NEEDS_SANDBOX)):
+    for agent in (agent for agent in made_agents.values() if agent.can(NEEDS_SANDBOX)):
         for used in (*sandboxes, *llms):
             with obstacles.gathered():
                 check_program_support(agent.component, used.component, registry)
@@ -178,17 +178,17 @@ def make_variant(
     return attrs.evolve(
         made[0],
         settings_with_origins=dict(sorted({**resolved.leaves, **default_options(resolved, registry)}.items())),
-        agents=agents,
+        agents=made_agents,
         llm=next(iter(llms), None),
         programs=programs,
     )
 
 
 def _agents(
-    resolved: Resolved, tasks: Sequence[Task], registry: Registry, obstacles: Obstacles
+    resolved: Resolved, wanted: Collection[str], registry: Registry, obstacles: Obstacles
 ) -> Mapping[str, ConfiguredComponent]:
     """The agents of a variant that can be used; the problems of the others are collected."""
-    names = sorted(registry.name_of("agent", agent) for agent in agent_names(resolved.settings, tasks))
+    names = sorted(registry.name_of("agent", agent) for agent in wanted)
     agents = {}
     with obstacles.gathered():
         check_entrypoints(resolved.settings, names, registry)
@@ -215,7 +215,7 @@ def variant_without_agents(name: str, resolved: Resolved, registry: Registry) ->
             with obstacles.gathered():
                 configured(registry, resolved, kind.name, unused)
     made: dict[str, list[ConfiguredComponent]] = {kind.name: [] for kind in KINDS.values()}
-    used = [("sandbox", settings.sandbox.name), ("scorer", settings.scorer.name)]
+    used = [("sandbox", settings.sandbox.name), ("scorer", settings.scorer.name), ("executor", settings.executor.name)]
     for wanted in (*used, *((kind.name, listed) for kind in _MANY for listed in getattr(settings, kind.plural))):
         with obstacles.gathered():
             made[wanted[0]].append(configured(registry, resolved, *wanted))
@@ -229,6 +229,7 @@ def variant_without_agents(name: str, resolved: Resolved, registry: Registry) ->
         llm=None,
         sandbox=made["sandbox"][0],
         scorer=made["scorer"][0],
+        executor=made["executor"][0],
         auditors=tuple(made["auditor"]),
         reporters=tuple(made["reporter"]),
     )

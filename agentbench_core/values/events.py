@@ -55,6 +55,7 @@ class TaskStarted:
     task_id: str  #: id of the task
     repeat: int  #: repetition of the task, from 1
     supersedes: str | None = None  #: id of the attempt that this one retries
+    worker: str = ""  #: the worker that runs it; empty: the process that writes the run
 
 
 @attrs.frozen(kw_only=True)

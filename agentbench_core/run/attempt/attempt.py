@@ -32,36 +32,28 @@ from agentbench_core.run.attempt.calibration import calibration
 from agentbench_core.run.attempt.change import FrozenChange, freeze
 from agentbench_core.run.attempt.final_state import save_final_state
 from agentbench_core.run.attempt.preparation import Baseline, Prepared
-from agentbench_core.run.attempt.record import AttemptResult, Conclusion, record_of, write_evidence
+from agentbench_core.run.attempt.record import AttemptResult, Conclusion, write_evidence
 from agentbench_core.run.attempt.scoring import ScoringRun
 from agentbench_core.run.attempt.session import Session
+from agentbench_core.run.attempt.writing import AttemptWriter
 from agentbench_core.run.metering.resources import HostCounters, PhaseMonitor
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.recording import AttemptLog, Recording
-from agentbench_core.values.events import InfrastructureError, TaskStarted, Warning_
+from agentbench_core.run.recording import Recording
+from agentbench_core.values.events import InfrastructureError, Warning_
 from agentbench_core.values.failures import UNSCORED, Outcome
 from agentbench_core.values.limits import Deadline
-from agentbench_core.values.record import AttemptRecord, Score
+from agentbench_core.values.record import Score
 
 
-def record_attempt(plan: AttemptPlan, session: Session, store: Store) -> AttemptRecord:
+def record_attempt(plan: AttemptPlan, session: Session, store: Store) -> None:
     """Run one attempt and record it. Raises RunStoppedError if the run cannot continue."""
-    task = plan.task.spec
-    session.observer.attempt_started(plan.attempt_id, plan.variant.name, task.id, plan.repeat)
-    log = AttemptLog(store, plan.attempt_id, session.observer)
-    log.emit(TaskStarted(task_id=task.id, repeat=plan.repeat, supersedes=plan.supersedes), durable=True)
-    files = store.attempt_files(task.id, plan.repeat)
-    result = run_attempt(plan, session, Recording(log=log, files=files, directory=files.directory))
+    writer = AttemptWriter(plan, store, session.observer)
+    result = run_attempt(plan, session, writer.recording)
     try:
-        write_evidence(plan, result, files, setup=session.shared.setup_output(plan.task))
+        write_evidence(plan, result, writer.files, setup=session.shared.setup_output(plan.task))
     except OSError as error:
-        log.emit(Warning_(message=f"evidence is incomplete: {error}"))
-    record, why = record_of(plan, lambda: Conclusion.of(result), files.directory)
-    log.ended = True
-    files.close()
-    store.record(record, why)
-    session.observer.attempt_finished(record, why)
-    return record
+        writer.log.emit(Warning_(message=f"evidence is incomplete: {error}"))
+    writer.finish(lambda: Conclusion.of(result))
 
 
 def run_attempt(
@@ -123,6 +115,7 @@ class _Attempt:
         with self._phase("environment"):
             prepared = result.prepared = shared.environment(task, pristine, log, self.monitor)
             self._check_environment(prepared.environment.digest)
+            self.session.accept(self.plan, prepared.environment)
         with self._phase("baseline"):
             baseline = self.baseline or shared.baseline(task, prepared.environment, log, self.monitor)
             result.baseline = baseline

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import re
 import time
@@ -19,8 +18,7 @@ from agentbench_core.plugin.scorer import Calibration
 from agentbench_core.run.attempt import setup_record
 from agentbench_core.run.attempt.setup_record import SetupRecorder
 from agentbench_core.run.metering.resources import PhaseMonitor
-from agentbench_core.run.variant import Variant
-from agentbench_core.run.waiting import CpuSlots, OncePerKey, run_preflight
+from agentbench_core.run.waiting import CpuSlots, OncePerKey
 from agentbench_core.values.events import BaselineFinished, BaselineStarted
 from agentbench_core.values.execution import Command, ExecResult, Output
 from agentbench_core.values.failures import Outcome
@@ -84,13 +82,29 @@ class Baseline:
         return None
 
 
+WriteSource = Callable[[Task, Path, Deadline], None]
+"""Writes the pristine tree of a task into a new directory. Raises AgentBenchError if it cannot."""
+
+
+def write_checkout(task: Task, into: Path, deadline: Deadline) -> None:
+    """Check out the task's commit."""
+    checkout(task.spec.repo, beside=task.directory, into=into, deadline=deadline)
+
+
 class PreparedTasks:
     """Prepared task environments, shared by all attempts of a command, across variants. Thread-safe.
 
     A ``monitor`` argument receives waiting times, and the results of commands that the call ran for all attempts.
     """
 
-    def __init__(self, provider: SandboxProvider, scratch: Scratch, stop: Deadline) -> None:
+    def __init__(
+        self,
+        provider: SandboxProvider | None,
+        scratch: Scratch,
+        stop: Deadline,
+        write_source: WriteSource = write_checkout,
+    ) -> None:
+        self._write_source = write_source
         self._provider = provider
         self._scratch = scratch
         self.stop = stop
@@ -118,6 +132,7 @@ class PreparedTasks:
             ran = True
             deadline = self.stop.within(task.spec.environment.setup_timeout_sec)
             recorder = self._setups[task.directory] = SetupRecorder(log, monitor)
+            assert self._provider is not None, "environments are prepared where attempts run"
             try:
                 environment = self._provider.prepare(task.spec.environment_spec(), pristine, recorder, deadline)
             except DeadlineExceeded as error:
@@ -235,7 +250,7 @@ class PreparedTasks:
         deadline = self.stop.within(task.spec.environment.setup_timeout_sec)
         into = self._scratch.place("source")
         try:
-            checkout(task.spec.repo, beside=task.directory, into=into, deadline=deadline)
+            self._write_source(task, into, deadline)
         except (Interrupted, SandboxError):
             raise
         except AgentBenchError as error:
@@ -276,30 +291,3 @@ def _parents(path: str) -> Iterator[str]:
     """The parent directories of a path."""
     while path := path.rpartition("/")[0]:
         yield path
-
-
-@contextlib.contextmanager
-def open_preparations(
-    variant: Variant, tasks: Sequence[Task], stop: Deadline, note: Callable[[str], None]
-) -> Iterator[PreparedTasks]:
-    """Open the variant's sandbox provider, run its preflight for ``tasks``, and create a directory for forks.
-
-    Raises UnavailableError if the sandbox is not available.
-    """
-    with contextlib.ExitStack() as stack:
-        sandbox = variant.sandbox
-        provider: SandboxProvider = sandbox.make()
-        stack.callback(provider.close)
-        specs = [task.spec.environment_spec() for task in tasks]
-        run_preflight(sandbox.component, lambda: provider.preflight(specs), seconds=variant.settings.run.preflight_sec)
-        for leftover in (*Scratch.sweep("run"), *provider.sweep()):
-            note(f"removed leftovers from a dead run: {leftover}")
-        scratch = Scratch("run")
-        stack.callback(_close, scratch, note)
-        yield PreparedTasks(provider, scratch, stop)
-
-
-def _close(scratch: Scratch, note: Callable[[str], None]) -> None:
-    leftover = scratch.close()
-    if leftover is not None:
-        note(f"could not remove {leftover}; the next run will try again")

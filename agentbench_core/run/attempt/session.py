@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
 
 from agentbench_core.errors import Obstacles
 from agentbench_core.inputs.suite import Task
-from agentbench_core.run.attempt.preparation import Baseline, PreparedTasks, open_preparations
+from agentbench_core.plugin.sandbox import Environment, SandboxProvider
+from agentbench_core.run.attempt.preparation import Baseline, PreparedTasks, WriteSource, write_checkout
 from agentbench_core.run.attempt.record import AttemptResult
 from agentbench_core.run.attempt.scoring import ScoringRun
 from agentbench_core.run.metering.llm import OpenModels
@@ -21,9 +22,10 @@ from agentbench_core.run.readiness import check_git
 from agentbench_core.run.recording import AttemptEvents, Recording
 from agentbench_core.run.signals import FOR_EVER, signals_as_ctrl_c
 from agentbench_core.run.variant import Variant
-from agentbench_core.run.waiting import DiskGuard
+from agentbench_core.run.waiting import DiskGuard, run_preflight
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import Score
+from agentbench_core.workspace.scratch import Scratch
 
 
 @attrs.frozen(kw_only=True)
@@ -39,6 +41,8 @@ class Session:
     observer: RunObserver  #: receives progress and notes
     models: Mapping[str, OpenModels] = attrs.field(factory=dict)
     """Opens the models of an attempt, by variant."""
+    accept: Callable[[AttemptPlan, Environment], None] = lambda plan, environment: None
+    """Raises RunStoppedError if an environment differs from that of other attempts on the task."""
     opened: float = attrs.field(factory=time.monotonic)
     """Start of the attempts on the monotonic clock; for a resumed run, of the attempts after resuming."""
 
@@ -65,6 +69,7 @@ def open_session(
     max_cost_usd: float | None = None,
     min_free_mb: int = 0,
     obstacles: Obstacles | None = None,
+    elsewhere: bool = False,
 ) -> Iterator[Session]:
     """Instantiate all components, run the preflights of the sandbox and the models, and create a scratch directory.
 
@@ -76,6 +81,7 @@ def open_session(
         max_cost_usd: maximum cost of each run.
         min_free_mb: attempts wait while fewer MiB of disk space than this are free.
         obstacles: problems that were found before; those of this function are added, and all are raised together.
+        elsewhere: attempts run in other processes, so the sandbox need not be available here.
 
     Raises:
         PluginError: a component cannot be created.
@@ -92,8 +98,12 @@ def open_session(
                 variant.instantiate_all()
         with obstacles.gathered():
             offered = stack.enter_context(open_models(variants, workers, max_cost_usd, stop, observer.note))
+        provider = None
         with obstacles.gathered():
-            shared = stack.enter_context(open_preparations(variants[0], tasks, stop, observer.note))
+            if not elsewhere:
+                provider = stack.enter_context(open_sandbox(variants[0], tasks, observer.note))
+        with obstacles.gathered():
+            shared = stack.enter_context(open_preparations(provider, stop, observer.note))
         obstacles.refuse()
         yield Session(
             shared=shared,
@@ -102,3 +112,41 @@ def open_session(
             space=DiskGuard([shared.directory], min_free_mb, observer.note, stop),
             observer=observer,
         )
+
+
+@contextlib.contextmanager
+def open_sandbox(variant: Variant, tasks: Sequence[Task], note: Callable[[str], None]) -> Iterator[SandboxProvider]:
+    """Open the variant's sandbox provider, and run its preflight for ``tasks``.
+
+    Raises UnavailableError if the sandbox is not available.
+    """
+    sandbox = variant.sandbox
+    with contextlib.closing(sandbox.make()) as provider:
+        specs = [task.spec.environment_spec() for task in tasks]
+        run_preflight(sandbox.component, lambda: provider.preflight(specs), seconds=variant.settings.run.preflight_sec)
+        for leftover in provider.sweep():
+            note(f"removed leftovers from a dead run: {leftover}")
+        yield provider
+
+
+@contextlib.contextmanager
+def open_preparations(
+    provider: SandboxProvider | None,
+    stop: Deadline,
+    note: Callable[[str], None],
+    write_source: WriteSource = write_checkout,
+) -> Iterator[PreparedTasks]:
+    """Create a directory for forks; without a provider, only for the sources of tasks."""
+    for leftover in Scratch.sweep("run"):
+        note(f"removed leftovers from a dead run: {leftover}")
+    scratch = Scratch("run")
+    try:
+        yield PreparedTasks(provider, scratch, stop, write_source)
+    finally:
+        _close(scratch, note)
+
+
+def _close(scratch: Scratch, note: Callable[[str], None]) -> None:
+    leftover = scratch.close()
+    if leftover is not None:
+        note(f"could not remove {leftover}; the next run will try again")

@@ -15,9 +15,9 @@ from agentbench_core.values.text import shorten
 
 _EXECUTION_SETTINGS = (
     *("run.workers", "run.out", "run.tasks", "run.min_free_mb", "run.max_cost_usd", "run.preflight_sec"),
-    *("artifacts.", "reporters", "reporter."),
+    *("artifacts.", "reporters", "reporter.", "executor."),
 )
-_PLACES = ("run.out", "run.tasks")
+_PLACES = ("run.out", "run.tasks", "executor.")
 _WINDOW = ("context_tokens", "answer_tokens")
 """Facts about a model that agents depend on."""
 

@@ -25,10 +25,10 @@ from agentbench_core.evidence.tags import read_tags, write_tags
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.registry import Provenance
 from agentbench_core.run.attempt.record import local_time
+from agentbench_core.run.attempt.writing import RunWriter
 from agentbench_core.run.group.differences import blocking_changes, differences
 from agentbench_core.run.group.manifest import make_manifest
 from agentbench_core.run.group.resume import resume
-from agentbench_core.run.metering.models import RunStop
 from agentbench_core.run.observer import RunObserver
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.variant import Variant
@@ -83,19 +83,6 @@ class RunPlan:
             secret |= {*variant.settings.artifacts.redact}
             secret |= {str(leaf.value) for key, leaf in variant.settings_with_origins.items() if key.endswith("_env")}
         return Redactor(os.environ, secret, ours=ours)
-
-
-@attrs.define(kw_only=True)
-class RunWriter:
-    """A run that is being written."""
-
-    store: Store
-    variant: Variant
-    plans: Sequence[AttemptPlan]
-    planned: int
-    recorded: int = 0
-    """Number of planned attempts that are already recorded."""
-    stop: RunStop = attrs.field(factory=RunStop)
 
 
 def planned_manifest(group: RunPlan, variant: Variant, group_id: str, model: ModelFacts | None) -> RunManifest:

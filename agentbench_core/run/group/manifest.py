@@ -44,7 +44,7 @@ def make_manifest(
         run_id=run_id,
         group_id=group_id,
         created_at=local_time(),
-        harness=_running_harness(),
+        harness=running_harness(),
         argv=tuple(argv),
         suite=suite,
         variant=variant.name,
@@ -81,7 +81,7 @@ def make_manifest(
 
 
 @functools.cache
-def _running_harness() -> HarnessInfo:
+def running_harness() -> HarnessInfo:
     """What this process has loaded, which does not change with its files."""
     return harness_info(Path(agentbench_core.__file__).parent.parent)
 

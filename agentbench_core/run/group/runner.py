@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
+import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 from ulid import ULID
 
-from agentbench_core.errors import Interrupted, Obstacles
+from agentbench_core.errors import AgentBenchError, Interrupted, Obstacles
 from agentbench_core.evidence.reader import open_run
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.plugin.contracts import Reporter
-from agentbench_core.run.attempt.attempt import record_attempt
+from agentbench_core.plugin.executor import Executor, ExpectedAttempts
 from agentbench_core.run.attempt.session import Session, open_session
-from agentbench_core.run.group.differences import environment_differences, in_words
-from agentbench_core.run.group.group import RunPlan, RunWriter, open_run_writer, planned_manifest
+from agentbench_core.run.attempt.work import AttemptQueue
+from agentbench_core.run.attempt.writing import RunWriter
+from agentbench_core.run.group.differences import environment_differences, environments_differ, in_words
+from agentbench_core.run.group.group import RunPlan, open_run_writer, planned_manifest
+from agentbench_core.run.group.manifest import running_harness
 from agentbench_core.run.metering.llm import MeteredModels
 from agentbench_core.run.metering.models import OpenModel, RunBudget, RunModel
 from agentbench_core.run.observer import RunObserver, SafeObserver
-from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.readiness import check_out
-from agentbench_core.run.signals import FOR_EVER, Interrupts, run_in_thread
+from agentbench_core.run.remote.coordinator import Coordinator
+from agentbench_core.run.remote.documents import RunDocument
+from agentbench_core.run.remote.orders import run_document
+from agentbench_core.run.signals import FOR_EVER, Interrupts, in_thread, run_in_thread
 from agentbench_core.run.variant import ConfiguredComponent
-from agentbench_core.run.waiting import DiskGuard
+from agentbench_core.run.waiting import DiskGuard, run_preflight
 from agentbench_core.values.events import RunFinished, Warning_
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import RunManifest
+from agentbench_core.values.shard import planned_count
+
+_GRACE_SEC = 30.0
+"""Seconds that an executor has to end after the last attempt."""
 
 
 @attrs.frozen(kw_only=True)
@@ -66,8 +74,10 @@ def run_group(group: RunPlan, observer: RunObserver) -> Sequence[RunResult]:
                 max_cost_usd=group.max_cost_usd,
                 min_free_mb=group.min_free_mb,
                 obstacles=obstacles,
+                elsewhere=group.variants[0].executor.can("remote"),
             )
         )
+        executor = stack.enter_context(_open_executor(group, session.stop, observer.note))
         group_id = str(ULID())
         facts = {name: model.facts for name, model in session.offered.items()}
         manifests = [planned_manifest(group, variant, group_id, facts.get(variant.name)) for variant in group.variants]
@@ -93,7 +103,7 @@ def run_group(group: RunPlan, observer: RunObserver) -> Sequence[RunResult]:
             space=DiskGuard(directories, group.min_free_mb, observer.note, session.stop),
             opened=time.monotonic(),
         )
-        _make_attempts(group, runs, session, interrupts)
+        _make_attempts(executor, group, runs, session, interrupts)
         for run, manifest in zip(runs, manifests, strict=True):
             _compare(run, manifest, observer)
         ends = [_end(run, interrupts, group.redactor) for run in runs]
@@ -113,41 +123,89 @@ def _model(run: RunWriter, group: RunPlan, model: OpenModel) -> RunModel:
     return RunModel(**attrs.asdict(model, recurse=False), budget=budget, stop=run.stop)
 
 
-def _make_attempts(group: RunPlan, runs: Sequence[RunWriter], session: Session, interrupts: Interrupts) -> None:
-    """Run the attempts of all runs, grouped by task, since attempts on the same task share its environment."""
-    queue = sorted(
-        ((plan, run) for run in runs for plan in run.plans), key=lambda pair: (pair[0].task.spec.id, pair[0].repeat)
-    )
-    pool = ThreadPoolExecutor(group.workers, thread_name_prefix="attempt")
+@contextlib.contextmanager
+def _open_executor(group: RunPlan, stop: Deadline, note: Callable[[str], None]) -> Iterator[Executor]:
+    """The executor of a group, after its preflight. Raises UnavailableError if it cannot run attempts."""
+    ready, seconds = group.variants[0].executor, group.variants[0].settings.run.preflight_sec
+    planned = [planned_count([task.spec.id for task in group.tasks], group.repeats, group.shard)] * len(group.variants)
+    executor: Executor = ready.make()
     try:
-        pending = {pool.submit(_attempt, plan, session, run): run for plan, run in queue}
-        shown = False
-        while pending:
-            _collect(pending)
+        expected = ExpectedAttempts(attempts=sum(planned), places=group.workers, deadline=stop.within(seconds))
+        run_preflight(ready.component, lambda: executor.preflight(expected), seconds=seconds)
+        yield executor
+    finally:
+        _close(executor, ready.name, note)
+
+
+def _close(executor: Executor, name: str, note: Callable[[str], None]) -> None:
+    """Close an executor. Results are already on disk, so errors are only shown to the user."""
+    try:
+        executor.close()
+    except Exception as error:  # noqa: BLE001 - a plugin may raise anything; it is noted
+        note(f"executor {name!r} failed to close: {type(error).__name__}: {error}")
+
+
+def _make_attempts(
+    executor: Executor, group: RunPlan, runs: Sequence[RunWriter], session: Session, interrupts: Interrupts
+) -> None:
+    """Run the attempts of all runs. If the executor fails, the runs stop; they can be resumed."""
+
+    def remote(queue: AttemptQueue, lease_sec: float) -> Coordinator:
+        return Coordinator(queue, session, _run_documents(group, runs, session), _environment_differences, lease_sec)
+
+    work, name = AttemptQueue(session, runs, group.workers, remote), group.variants[0].executor.name
+    thread, ended = in_thread(lambda: executor.run(work), f"executor {name}")
+    shown = False
+    try:
+        while thread.is_alive() and not work.error:
+            thread.join(0.2)  # short, so that signals are handled
             if interrupts.interrupted and not shown:
                 shown = True
                 session.observer.note(
                     "interrupted: recording running attempts. Press Ctrl-C again to exit immediately."
                 )
-                pending = {future: run for future, run in pending.items() if not future.cancel()}
     finally:
         session.stop.end(Interrupted("the run ended"))
-        pool.shutdown(wait=True, cancel_futures=True)
+        _wait(thread, work)
+    if work.error:
+        raise work.error
+    problem = ended.exception() if ended.done() else TimeoutError(f"it did not end within {_GRACE_SEC:g} s")
+    if problem:
+        text = str(problem) if isinstance(problem, AgentBenchError) else f"{type(problem).__name__}: {problem}"
+        session.observer.note(f"executor {name!r} failed: {text}")
+        for run in runs:
+            if run.recorded < run.planned:
+                run.stop.request(f"executor {name!r} failed: {text}")
 
 
-def _attempt(plan: AttemptPlan, session: Session, run: RunWriter) -> bool:
-    """Run one attempt, unless the run was already stopped."""
-    if session.stop.expired or run.stop.reason:
-        return False
-    record_attempt(plan, session, run.store)
-    return True
+def _run_documents(group: RunPlan, runs: Sequence[RunWriter], session: Session) -> Mapping[str, RunDocument]:
+    """What workers need to know about each run with attempts, by run id."""
+    documents = {}
+    for run in (run for run in runs if run.plans):
+        offered = session.offered.get(run.variant.name)
+        documents[run.plans[0].run_id] = run_document(
+            run.plans[0].run_id,
+            run.variant,
+            offered.facts if offered else None,
+            running_harness(),
+            group.plugins,
+            group.redactor,
+        )
+    return documents
 
 
-def _collect(pending: dict[Future[bool], RunWriter]) -> None:
-    """Handle finished attempts; waits are short, so that signals are handled."""
-    done, _ = concurrent.futures.wait(pending, timeout=0.2, return_when=concurrent.futures.FIRST_COMPLETED)
-    for future in done:
-        pending.pop(future).recorded += future.result()
+def _environment_differences(one: Mapping[str, str], other: Mapping[str, str]) -> Sequence[str]:
+    """How the environments of one task on two workers differ."""
+    return environments_differ({"task": one}, {"task": other}, machines=False)
+
+
+def _wait(thread: threading.Thread, work: AttemptQueue) -> None:
+    """Wait until all attempts are recorded, and then for some time until the executor ends."""
+    grace = Deadline(_GRACE_SEC)
+    while thread.is_alive() and not grace.expired:
+        thread.join(0.2)
+        if work.running:
+            grace = Deadline(_GRACE_SEC)
 
 
 def _compare(run: RunWriter, manifest: RunManifest, observer: RunObserver) -> None:

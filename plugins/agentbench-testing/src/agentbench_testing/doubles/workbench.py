@@ -214,7 +214,7 @@ class Workbench:
                 script=tuple(script),
                 task_facts=task_facts,
             )
-            delegations = SubAgents(base=base, toolbox=toolbox, meter=None, log=events, deadline=deadline)
+            delegations = SubAgents(base=base, toolbox=toolbox, models=None, log=events, deadline=deadline)
             assert toolbox.sandbox is not None
             double = ContextDouble(
                 context=traced(delegations.root_context("agent", budget), model, trace),
