@@ -116,6 +116,7 @@ from .run.attempt.session import (
     open_session as open_session,
 )
 from .run.group.differences import MACHINE_FACTS as MACHINE_FACTS
+from .run.group.manifest import running_harness as running_harness
 from .run.group.merge_files import write_merge as write_merge
 from .run.group.merging import (
     Merge as Merge,
@@ -128,6 +129,10 @@ from .run.recording import (
     MemoryEvidence as MemoryEvidence,
     Recording as Recording,
     WarningLog as WarningLog,
+)
+from .run.remote.worker import (
+    Worker as Worker,
+    WorkerSettings as WorkerSettings,
 )
 from .run.variant import (
     ConfiguredComponent as ConfiguredComponent,

@@ -117,8 +117,8 @@ class Budget:
         parent: Budget | None = None,
     ) -> None:
         self._max_steps = max_steps
-        self._max_tokens = max_tokens
-        self._max_cost_usd = max_cost_usd
+        self.max_tokens = max_tokens  #: own limit of tokens
+        self.max_cost_usd = max_cost_usd  #: own limit of US dollars
         self.parent = parent  #: the budget that this one is a share of, if any
         self.steps = 0  #: tool calls so far
         self.tokens = 0  #: input and output tokens so far
@@ -136,7 +136,7 @@ class Budget:
     @property
     def limited(self) -> bool:
         """Whether tokens or money are limited, so that the maximum usage of a call must be known."""
-        own = self._max_tokens is not None or self._max_cost_usd is not None
+        own = self.max_tokens is not None or self.max_cost_usd is not None
         return own or (self.parent is not None and self.parent.limited)
 
     @property
@@ -148,13 +148,13 @@ class Budget:
     @property
     def tokens_left(self) -> int | None:
         """Number of remaining tokens; ``None`` if unlimited."""
-        own = None if self._max_tokens is None else max(0, self._max_tokens - self.tokens)
+        own = None if self.max_tokens is None else max(0, self.max_tokens - self.tokens)
         return _least(own, self.parent.tokens_left if self.parent else None)
 
     @property
     def cost_left_usd(self) -> float | None:
         """Remaining US dollars; ``None`` if unlimited."""
-        own = None if self._max_cost_usd is None else max(0.0, self._max_cost_usd - self.cost_usd)
+        own = None if self.max_cost_usd is None else max(0.0, self.max_cost_usd - self.cost_usd)
         return _least(own, self.parent.cost_left_usd if self.parent else None)
 
     @property
@@ -166,16 +166,16 @@ class Budget:
     def check(self) -> None:
         """Raise BudgetExceeded if steps or tokens are used up, or usage has been refused, here or in a parent."""
         self.check_spend()
-        for budget in self._line():
+        for budget in self.line():
             budget._check_steps()
 
     def check_spend(self) -> None:
         """Like :meth:`check`, except for steps: a model call is allowed even if no steps are left."""
-        for budget in self._line():
+        for budget in self.line():
             if budget._over:
                 raise budget._over
-            if budget._max_tokens is not None and budget.tokens >= budget._max_tokens:
-                raise BudgetExceeded(f"all {budget._max_tokens} tokens are used up", budget=budget, what="tokens")
+            if budget.max_tokens is not None and budget.tokens >= budget.max_tokens:
+                raise BudgetExceeded(f"all {budget.max_tokens} tokens are used up", budget=budget, what="tokens")
 
     def end(self, reason: BudgetExceeded) -> None:
         """Refuse all further steps and reservations with ``reason``. If called again, the first reason is kept."""
@@ -184,7 +184,7 @@ class Budget:
     def spend_step(self) -> int:
         """Count one tool call, and return its number in the attempt, from 1. Raises BudgetExceeded if none is left."""
         with self._changed:
-            line = self._line()
+            line = self.line()
             for budget in line:
                 if budget._over:
                     raise budget._over
@@ -199,7 +199,7 @@ class Budget:
         Raises BudgetExceeded if that much is not available; from then on, every step and every reservation raises it.
         """
         with self._changed:
-            line = self._line()
+            line = self.line()
             while not all(budget._has_room(most) for budget in line):
                 if deadline is not None:
                     deadline.check()
@@ -210,13 +210,19 @@ class Budget:
     def settle(self, reserved: Reservation, *, tokens: int, cost_usd: float) -> None:
         """Replace the reservation of a call with its actual usage."""
         with self._changed:
-            for budget in self._line():
+            for budget in self.line():
                 budget._held = budget._held.plus(Reservation(tokens=-reserved.tokens, cost_usd=-reserved.cost_usd))
                 budget.tokens += tokens
                 budget.cost_usd += cost_usd
             self._changed.notify_all()
 
-    def _line(self) -> list[Budget]:
+    def observe(self, *, tokens: int, cost_usd: float) -> None:
+        """Set the usage of this budget that another process has counted, unless more is known."""
+        with self._changed:
+            self.tokens, self.cost_usd = max(self.tokens, tokens), max(self.cost_usd, cost_usd)
+            self._changed.notify_all()
+
+    def line(self) -> list[Budget]:
         """This budget and its parents; the last one is the attempt's budget."""
         line = [self]
         while line[-1].parent is not None:
@@ -230,17 +236,17 @@ class Budget:
     def _has_room(self, most: Reservation) -> bool:
         """Whether a call fits alongside those in progress. Raises BudgetExceeded if it would not fit even alone."""
         tokens, cost = self.tokens + most.tokens, self.cost_usd + most.cost_usd
-        if self._max_tokens is not None and tokens > self._max_tokens:
-            message = f"{self.tokens} of {self._max_tokens} tokens are used, and the next call may take {most.tokens}"
+        if self.max_tokens is not None and tokens > self.max_tokens:
+            message = f"{self.tokens} of {self.max_tokens} tokens are used, and the next call may take {most.tokens}"
             self._over = self._over or BudgetExceeded(message, budget=self, what="tokens")
-        if self._max_cost_usd is not None and cost > self._max_cost_usd + CRUMBS:
-            spent = f"{self.cost_usd:.6f} of {self._max_cost_usd:g} USD is spent"
+        if self.max_cost_usd is not None and cost > self.max_cost_usd + CRUMBS:
+            spent = f"{self.cost_usd:.6f} of {self.max_cost_usd:g} USD is spent"
             message = f"{spent}, and the next call may cost {most.cost_usd:.6f}"
             self._over = self._over or BudgetExceeded(message, budget=self, what="money")
         if self._over:
             raise self._over
-        enough = self._max_tokens is None or tokens + self._held.tokens <= self._max_tokens
-        return enough and (self._max_cost_usd is None or cost + self._held.cost_usd <= self._max_cost_usd + CRUMBS)
+        enough = self.max_tokens is None or tokens + self._held.tokens <= self.max_tokens
+        return enough and (self.max_cost_usd is None or cost + self._held.cost_usd <= self.max_cost_usd + CRUMBS)
 
 
 def _least(*amounts: N | None) -> N | None:

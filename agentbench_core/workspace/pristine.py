@@ -14,9 +14,9 @@ from agentbench_core.errors import InputError, ToolError
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.text import printable
 from agentbench_core.workspace import listing
-from agentbench_core.workspace.git import EXECUTABLE, LINK, SUBMODULE, Git
+from agentbench_core.workspace.git import EXECUTABLE, LINK, SUBMODULE, Git, GitFailedError
 from agentbench_core.workspace.paths import components, quoted
-from agentbench_core.workspace.tree import Tree
+from agentbench_core.workspace.tree import Tree, remove_tree
 
 FILE_SIZE_MAX = 512 << 20
 """Maximum size of one file of a task's repository, in bytes."""
@@ -91,6 +91,30 @@ def write_workspace(git: Git, source: str, commit: str, into: Path, deadline: De
             except (ToolError, ValueError) as error:
                 raise InputError(f"{source} at {commit} cannot be written: {error}") from None
     _write_git(git, tree_id, into / ".git", deadline)
+
+
+def packed(workspace: Path) -> tuple[str, Path]:
+    """The commit of a workspace that :func:`write_workspace` wrote, and the file with its objects."""
+    (pack,) = (workspace / ".git/objects/pack").glob("*.pack")
+    return (workspace / ".git/refs/heads/main").read_text().strip(), pack
+
+
+def write_packed(commit: str, pack: Path, into: Path, deadline: Deadline) -> None:
+    """Write the workspace of :func:`packed` into a new directory. ``pack`` is removed.
+
+    Raises InputError if the file is damaged, or contains something that is not allowed in a workspace.
+    """
+    git = Git(pack.with_suffix(".git"))
+    git.create()
+    pack = pack.rename(git.git_dir / "objects/pack/source.pack")
+    try:
+        git.run("index-pack", str(pack), deadline=deadline)
+        into.mkdir()
+        write_workspace(git, "the source of the task", commit, into, deadline)
+    except GitFailedError as error:
+        raise InputError(f"the source of the task is damaged: {error}") from None
+    finally:
+        remove_tree(git.git_dir)
 
 
 def _without_submodules(git: Git, tree_id: str, deadline: Deadline) -> str:

@@ -6,7 +6,6 @@ An agent phase uses :class:`AttemptModels`. In the process that writes the run, 
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -14,8 +13,8 @@ from typing import Protocol
 import attrs
 
 from agentbench_core.errors import AttemptStop, BudgetExceeded, DeadlineExceeded, InputError, LLMError
-from agentbench_core.evidence import layout
 from agentbench_core.plugin.llm import Model, NativeExchange
+from agentbench_core.run.metering.conversation import Conversation
 from agentbench_core.run.metering.ledger import Call, Meter
 from agentbench_core.run.metering.models import RunModel
 from agentbench_core.run.metering.native import RecordedExchange
@@ -24,7 +23,7 @@ from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import Recording
 from agentbench_core.values.events import LLMResponse
 from agentbench_core.values.limits import Budget, Deadline
-from agentbench_core.values.messages import Completion, ConversationEntry, Message, ModelFacts, Request, ToolSpec, Usage
+from agentbench_core.values.messages import Completion, ModelFacts, Request, Usage
 from agentbench_core.values.record import ModelInfo
 
 _MOST_WITH_MEDIA = 1 << 20
@@ -126,14 +125,7 @@ class MeteredModel:
         self._meter = meter
         self._agent = agent
         self._budget = budget
-        self._lock = threading.Lock()
-        self._answered: tuple[Message, ...] = ()
-        """The messages of the last answered request."""
-        self._written: tuple[Message, ...] = ()
-        """These messages and the response, which are already written to the conversation."""
-        self._tools: tuple[ToolSpec, ...] | None = None
-        self._read = 0
-        """Number of tokens in ``_answered`` and ``_tools``, as counted by the server; 0 if unknown."""
+        self._conversation = Conversation(meter.files, agent)
 
     @property
     def facts(self) -> ModelFacts:
@@ -156,8 +148,9 @@ class MeteredModel:
             meter.deadline.check()
             self._budget.check_spend()
             within = meter.deadline.within(math.inf if deadline is None else deadline.remaining())
-            filled = self._filled(request) if native is None else self._named(request)
-            return self._complete(filled, within, native)
+            # The settings of a forwarded request are those in its body.
+            made = filled(request, meter.model.info) if native is None else named(request, meter.model.info)
+            return self._complete(made, within, native)
         except (AttemptStop, LLMError) as error:
             self._note(error)
             raise
@@ -172,26 +165,10 @@ class MeteredModel:
         if isinstance(error, LLMError) and error.stops_run:
             meter.model.stop.request(str(error))
 
-    def _named(self, request: Request) -> Request:
-        """The request with the model's name. The settings of a forwarded request are those in its body."""
-        model = self._meter.model.info
-        if request.model not in ("", model.name):
-            raise InputError(f"this attempt's model is {model.name!r}: {request.model!r} cannot be used")
-        return attrs.evolve(request, model=model.name)
-
-    def _filled(self, request: Request) -> Request:
-        model = self._meter.model.info
-        return attrs.evolve(
-            self._named(request),
-            max_tokens=model.max_tokens if request.max_tokens is None else request.max_tokens,
-            temperature=model.temperature if request.temperature is None else request.temperature,
-            top_p=model.top_p if request.top_p is None else request.top_p,
-        )
-
     def _complete(self, request: Request, deadline: Deadline, native: NativeExchange | None) -> Completion:
         meter = self._meter
         recorded = RecordedExchange(native, meter.files) if native else None
-        most = _MOST_WITH_MEDIA if native and native.has_media else self._most_tokens(request)
+        most = _MOST_WITH_MEDIA if native and native.has_media else self._conversation.most_tokens(request)
         call = Call(meter, self._agent, self._budget, request, most, deadline, recorded)
         try:
             call.start_exchange()
@@ -207,8 +184,7 @@ class MeteredModel:
             raise
         finally:
             meter.end(call)
-        with self._lock:
-            self._record(call.number, request, completion)
+        self._conversation.add(call.number, request, completion)
         usage = completion.usage or Usage()
         meter.log.emit(
             LLMResponse(
@@ -243,31 +219,19 @@ class MeteredModel:
             raise LLMError(f"the provider {provider!r} returned {completion!r}, which is not a Completion")
         return completion
 
-    def _most_tokens(self, request: Request) -> int:
-        """Upper bound of the request's tokens: the server's last count, if it applies, plus one per new byte."""
-        with self._lock:
-            known = len(self._answered)
-            if self._read and self._tools == request.tools and request.messages[:known] == self._answered:
-                return self._read + sum(message.size for message in request.messages[known:])
-        return sum(tool.size for tool in request.tools) + sum(message.size for message in request.messages)
 
-    def _record(self, call: int, request: Request, completion: Completion) -> None:
-        # Skip what is already written: with the last response, or without it if the agent did not keep it.
-        lengths = (len(self._written), len(self._answered))
-        since = next((n for n in lengths if request.messages[:n] == self._written[:n]), 0)
-        line = ConversationEntry(
-            call=call,
-            agent=self._agent,
-            model=request.model,
-            max_tokens=request.max_tokens,
-            temperature=request.temperature,
-            top_p=request.top_p,
-            tools=None if request.tools == self._tools else request.tools,
-            since=since,
-            messages=request.messages[since:],
-            completion=completion,
-        )
-        self._meter.files.append_json(layout.CONVERSATION, line)
-        self._answered, self._tools = request.messages, request.tools
-        self._written = (*request.messages, completion.message)
-        self._read = completion.usage.prompt_tokens if completion.usage else 0
+def named(request: Request, model: ModelInfo) -> Request:
+    """A request with the model's name. Raises InputError if it names another model."""
+    if request.model not in ("", model.name):
+        raise InputError(f"this attempt's model is {model.name!r}: {request.model!r} cannot be used")
+    return attrs.evolve(request, model=model.name)
+
+
+def filled(request: Request, model: ModelInfo) -> Request:
+    """A request with the settings of the model where it has none."""
+    return attrs.evolve(
+        named(request, model),
+        max_tokens=model.max_tokens if request.max_tokens is None else request.max_tokens,
+        temperature=model.temperature if request.temperature is None else request.temperature,
+        top_p=model.top_p if request.top_p is None else request.top_p,
+    )

@@ -1,0 +1,77 @@
+"""The calls of a worker: repeated while the connection is broken, and their answers as values or errors."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+
+from agentbench_core.errors import InputError, Interrupted, RunStoppedError, UnavailableError
+from agentbench_core.run.remote.documents import Answer, Document, Finish, Message, ModelCall, read, written
+
+PATIENCE_SEC = 30.0
+"""Seconds for which a call is repeated; by then, the attempts of this worker are lost anyway."""
+
+_PAUSE_SEC = 0.2
+
+
+class Calls:
+    """Makes calls with a transport, which raises OSError if the connection breaks. Thread-safe if the transport is.
+
+    Every method raises UnavailableError if the coordinator cannot be reached any more.
+    """
+
+    def __init__(self, call: Callable[[str, Document], Iterator[Document]]) -> None:
+        self._call = call
+
+    def every(self, method: str, document: object, *, skip: bool = True) -> Iterator[Document]:
+        """The documents of an answer, from the first to the last. Raises UnavailableError if the call is refused.
+
+        If the call has to be repeated, documents that have already arrived are skipped, unless ``skip`` is false.
+        """
+        plain = document if isinstance(document, dict) else written(document)
+        until = time.monotonic() + PATIENCE_SEC
+        received = 0
+        while True:
+            try:
+                for part in itertools.islice(self._call(method, plain), received if skip else 0, None):
+                    if "refused" in part and method != "send":
+                        raise UnavailableError(f"the coordinator refused this worker: {part['refused']}")
+                    received += 1
+                    until = time.monotonic() + PATIENCE_SEC
+                    yield part
+                return
+            except OSError as error:
+                if time.monotonic() > until:
+                    raise UnavailableError(
+                        f"the coordinator cannot be reached: {error}",
+                        remedy="If its run has ended, nothing is lost. Otherwise check the network, and start again.",
+                    ) from None
+                time.sleep(_PAUSE_SEC)
+
+    def one(self, method: str, document: object) -> Document:
+        """The only document of an answer."""
+        return next(iter(list(self.every(method, document))), {})
+
+    def send(self, message: Message) -> None:
+        """Send a message. Raises Interrupted if the attempt is lost, RunStoppedError if it must be given back."""
+        answer = self.one("send", message)
+        if answer.get("lost"):
+            raise Interrupted("the attempt is lost")
+        if "refused" in answer:
+            raise RunStoppedError(str(answer["refused"]))
+
+    def finish(self, finish: Finish) -> None:
+        """Send the conclusion. Raises Interrupted if the attempt is lost."""
+        if self.one("finish", finish).get("lost"):
+            raise Interrupted("the attempt is lost")
+
+    def answers(self, call: ModelCall) -> Iterator[Answer]:
+        """The parts of the answer to a model call. Raises Interrupted if the attempt is lost."""
+        try:
+            for part in self.every("model", call, skip=False):
+                if part.get("lost"):
+                    raise Interrupted("the attempt is lost")
+                yield read(part, Answer)
+        except (InputError, UnavailableError) as error:  # neither is a failure of the agent
+            raise Interrupted(error.message) from None

@@ -1,0 +1,256 @@
+"""What a worker and the process that writes the run (the coordinator) tell each other: JSON documents, read strictly.
+
+A worker makes *calls*: a method, one document, and one or more documents in answer. The transport is not part of this
+package; see :class:`agentbench_core.RemoteWork`. The methods:
+
+==========  ===========================================  ==========================================================
+``hello``   :class:`Hello`                               :class:`Welcome`, or ``{"refused": why}``
+``take``    ``{worker}``                                 :class:`Order`, ``{"wait": true}`` or ``{"ended": true}``
+``run``     ``{worker, digest}``                         :class:`RunDocument` of an order
+``task``    ``{worker, digest}``                         :class:`TaskDocument` of an order
+``source``  ``{worker, digest}``                         ``{"commit": id}``, ``{"data": base64}`` ...: a git pack
+``beat``    ``{worker, leases}``                         ``{"lost": [lease, ...], "stop": why}``
+``send``    :class:`Message`                             ``{}``, ``{"lost": true}`` or ``{"refused": why}``
+``model``   :class:`ModelCall`                           :class:`Answer` ..., the last one with a result or an error
+``finish``  :class:`Finish`                              ``{}`` or ``{"lost": true}``
+==========  ===========================================  ==========================================================
+
+Every call may be repeated after a broken connection; repeating one has no effect.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+import attrs
+
+from agentbench_core.converter import dump, load
+from agentbench_core.errors import InputError
+from agentbench_core.run.attempt.record import Conclusion
+from agentbench_core.values.messages import Completion, ModelFacts, Request, ToolCall
+from agentbench_core.values.record import HarnessInfo, ModelInfo, PluginEntry, Setting
+
+PROTOCOL = 1
+"""Version of these documents. Both sides must have the same one."""
+
+PART_BYTES = 1 << 20
+"""Maximum bytes of data in one document; larger files are split."""
+
+T = TypeVar("T")
+Document = Mapping[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class Hello:
+    """A worker introduces itself."""
+
+    protocol: int
+    name: str
+    """Name of the worker, such as its host and process."""
+    places: int
+    """Number of attempts that it runs at the same time."""
+    harness: HarnessInfo
+    plugins: tuple[PluginEntry, ...]
+    python: str
+    platform: str
+
+
+@attrs.frozen(kw_only=True)
+class Welcome:
+    """A worker is accepted."""
+
+    worker: str
+    """The secret that its further calls contain."""
+    name: str
+    """Its name in this run."""
+    beat_sec: float
+    """Seconds between two calls of ``beat``."""
+
+
+@attrs.frozen(kw_only=True)
+class Order:
+    """An attempt to run, lent to a worker until it is finished or lost."""
+
+    lease: int
+    token: str
+    run: str
+    """Digest of the facts of its run."""
+    task: str
+    """Digest of the facts of its task."""
+    attempt_id: str
+    repeat: int
+    supersedes: str | None
+    flaky: str
+    environment_digest: str | None
+
+
+@attrs.frozen(kw_only=True)
+class RunDocument:
+    """What the attempts of a run have in common."""
+
+    run_id: str
+    variant: str
+    variant_digest: str
+    config: Mapping[str, Setting]
+    """Every setting of the variant; secrets are redacted."""
+    agents: tuple[str, ...]
+    programs: Mapping[str, Mapping[str, str]]
+    model: ModelInfo | None
+    model_facts: ModelFacts | None
+    harness: HarnessInfo
+    plugins: tuple[PluginEntry, ...]
+    """The plugins that the variant uses."""
+
+
+@attrs.frozen(kw_only=True)
+class HiddenTest:
+    """A hidden test file; ``data`` is base64."""
+
+    path: str
+    data: str
+    executable: bool
+
+
+@attrs.frozen(kw_only=True)
+class TaskDocument:
+    """A task, without its source."""
+
+    name: str
+    """Name of its directory."""
+    digest: str
+    text: str
+    """Text of ``task.yaml``."""
+    hidden: tuple[HiddenTest, ...]
+    script: tuple[ToolCall, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Message:
+    """What happened in an attempt since the last message: entries in order, each with one of these keys.
+
+    ``event`` (an event with its ``type``), ``phase`` (a name), ``file`` or ``append`` (a name, with ``data`` in base64,
+    ``executable``, and ``more`` if further parts follow), ``environment`` (``digest`` and ``facts``).
+    """
+
+    lease: int
+    token: str
+    number: int
+    """Number of the message in the attempt, from 1."""
+    entries: tuple[Mapping[str, Any], ...]
+
+
+@attrs.frozen(kw_only=True)
+class Share:
+    """The limits of one budget: that of a sub-agent, or of the attempt (without limits here, as they are known)."""
+
+    id: int
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ModelCall:
+    """A model call of an agent."""
+
+    lease: int
+    token: str
+    id: int
+    """Number of the call in the attempt, from 1. A repeated call gets the same answer."""
+    after: int
+    """Number of the last message that must have arrived before."""
+    agent: str
+    budgets: tuple[Share, ...]
+    """The agent's budget and its parents; the last one is that of the attempt."""
+    remaining_sec: float
+    """The remaining time of the attempt."""
+    own_sec: float | None
+    """The agent's own deadline for this call; ``None`` if it has none."""
+    request: Request
+
+
+@attrs.frozen(kw_only=True)
+class Spent:
+    """What is used of a budget so far."""
+
+    tokens: int
+    cost_usd: float
+
+
+@attrs.frozen(kw_only=True)
+class Failure:
+    """The error that a model call raises."""
+
+    kind: str
+    """``interrupted``, ``deadline``, ``budget``, ``llm`` or ``input``."""
+    message: str
+    ends_attempt: bool
+    what: str = ""
+    """What is used up of the budget."""
+    budget: int = 0
+    """Which budget of the call is used up."""
+    stops_run: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    """A part of the answer to a model call; each has one of these fields. The last two end it."""
+
+    extended_sec: float | None = None
+    """Total seconds by which waiting for the provider has extended the attempt so far."""
+    completion: Completion | None = None
+    failure: Failure | None = None
+    spent: tuple[Spent, ...] = ()
+    """What is used of each budget of the call at its end."""
+    calls: int = 0
+    """Number of model calls of the attempt so far."""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no further part follows."""
+        return self.completion is not None or self.failure is not None
+
+
+@attrs.frozen(kw_only=True)
+class Finish:
+    """An attempt has ended."""
+
+    lease: int
+    token: str
+    after: int
+    """Number of its last message."""
+    conclusion: Conclusion | None
+    """``None`` if the worker could not run it, because of ``problem``."""
+    problem: str = ""
+
+
+def read(document: Document, cls: type[T]) -> T:
+    """A document as a value. Raises InputError if it is invalid."""
+    return load(document, cls, where=f"a document of type {cls.__name__}")
+
+
+def written(value: object) -> dict[str, Any]:
+    """A value as a document."""
+    plain: dict[str, Any] = dump(value)
+    return plain
+
+
+def encoded(data: bytes) -> str:
+    """Bytes as base64."""
+    return base64.b64encode(data).decode("ascii")
+
+
+def decoded(text: object) -> bytes:
+    """The bytes of base64. Raises InputError if it is invalid."""
+    try:
+        return base64.b64decode(str(text), validate=True)
+    except (binascii.Error, ValueError):
+        raise InputError("invalid base64") from None
+
+
+def parts(data: bytes) -> Iterator[tuple[bytes, bool]]:
+    """Data in parts of at most ``PART_BYTES``, each with whether further ones follow; one empty part for no data."""
+    for start in range(0, max(len(data), 1), PART_BYTES):
+        yield data[start : start + PART_BYTES], start + PART_BYTES < len(data)

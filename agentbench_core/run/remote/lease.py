@@ -1,0 +1,205 @@
+"""An attempt that is lent to a worker: receives its events, files and conclusion, and writes them to the run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+import attrs
+
+from agentbench_core.converter import load
+from agentbench_core.errors import InputError, Interrupted
+from agentbench_core.evidence import layout
+from agentbench_core.plugin.registry import ADVERSARY
+from agentbench_core.run.attempt.agent import AgentPhaseResult
+from agentbench_core.run.attempt.record import Conclusion, local_time
+from agentbench_core.run.attempt.work import QueuedAttempt
+from agentbench_core.run.attempt.writing import AttemptWriter
+from agentbench_core.run.observer import RunObserver
+from agentbench_core.run.remote.documents import Message, decoded
+from agentbench_core.run.remote.model_calls import ModelCalls
+from agentbench_core.values import events
+from agentbench_core.values.failures import Outcome
+from agentbench_core.values.messages import Usage
+
+_EVENTS = (
+    *(events.SetupCommandStarted, events.SetupCommandFinished, events.BaselineStarted, events.BaselineFinished),
+    *(events.AgentTurnStarted, events.ToolCallStarted, events.ToolCallFinished, events.PatchApplied),
+    *(events.Delegation, events.TestsStarted, events.TestsFinished, events.Warning_, events.InfrastructureError),
+)
+"""Events that a worker may report. Model calls, starts and ends of attempts are written by this process only."""
+
+_ACCEPTED: Mapping[str, Any] = {events.event_type(cls): cls for cls in _EVENTS}
+_ROOTS = {"agent", "diffs", "logs", "meta", layout.REPO}
+_FILES = {"task.yaml", layout.WORKSPACE}
+_RESPONSES = PurePosixPath(layout.native_response(1)).parent
+_PHASES = {"source", "environment", "baseline", "agent", "freeze", "score"}
+_PLANNED_LABELS = {"oracle", ADVERSARY, "flaky"}
+"""Labels that follow from the plan, which a worker cannot add."""
+
+_MOST_ENTRIES = 500_000
+_MOST_FILES = 100_000
+_MOST_BYTES = 4 << 30
+_LARGEST_FILE = 1 << 30
+
+Accept = Callable[[str, Mapping[str, str]], str]
+"""Compares digest and facts of an environment; returns why it is refused, or an empty string."""
+
+
+class Lease:
+    """One attempt at one worker. Everything that it sends is checked; whatever is wrong raises InputError."""
+
+    def __init__(self, number: int, token: str, worker: str, attempt: QueuedAttempt, observer: RunObserver) -> None:
+        self.number = number
+        self.token = token
+        self.worker = worker
+        self.attempt = attempt
+        self.seen = time.monotonic()
+        """When something was last heard about it, on the monotonic clock."""
+        self.models: ModelCalls | None = None
+        self.received = 0
+        """Number of the last message."""
+        self.closed = False
+        self.lock = threading.RLock()
+        self._observer = observer
+        self._started = time.monotonic()
+        self._started_at = local_time()
+        self._parts: dict[str, list[bytes]] = {}
+        self._names: set[str] = set()
+        self._entries = 0
+        self._bytes = 0
+        self._steps = 0
+        self.writer = AttemptWriter(attempt.plan, attempt.run.store, observer, worker)
+
+    def receive(self, message: Message, accept: Accept) -> str:
+        """Write what a message reports. Returns why the worker must give the attempt back, or an empty string.
+
+        A message that was received before has no effect. Raises Interrupted if the attempt has ended.
+        """
+        with self.lock:
+            if self.closed:
+                raise Interrupted("the attempt has ended")
+            if message.number <= self.received:
+                return ""
+            if message.number > self.received + 1:
+                raise InputError(f"message {self.received + 1} is missing")
+            for entry in message.entries:
+                if refused := self._receive(entry, accept):
+                    return refused
+            self.received = message.number
+        return ""
+
+    def _receive(self, entry: Mapping[str, Any], accept: Accept) -> str:
+        self._entries += 1
+        if self._entries > _MOST_ENTRIES:
+            raise InputError(f"an attempt may send at most {_MOST_ENTRIES} events and files")
+        match entry:
+            case {"event": {"type": str(name), **fields}}:
+                if name not in _ACCEPTED:
+                    raise InputError(f"a worker cannot report the event {name[:60]!r}")
+                event = load(fields, _ACCEPTED[name], where=f"event {name}")
+                self._steps += isinstance(event, events.ToolCallStarted)
+                self.writer.log.emit(event)
+            case {"phase": str(phase)} if phase in _PHASES:
+                self._observer.phase_started(self.attempt.plan.attempt_id, phase)
+            case {"file": str(name), "data": str(data), "executable": bool(executable), "more": bool(more)}:
+                self._file(name, decoded(data), executable=executable, more=more)
+            case {"append": str(name), "data": str(data), "more": bool(more)}:
+                if (whole := self._whole(f"+{name}", checked_name(name), decoded(data), more=more)) is not None:
+                    self._written(name, lambda: self.writer.files.append(name, whole))
+            case {"environment": {"digest": str(digest), "facts": dict(facts)}}:
+                return accept(digest, {str(key): str(value) for key, value in facts.items()})
+            case _:
+                raise InputError(f"an entry is not valid: {repr(entry)[:200]}")
+        return ""
+
+    def _file(self, name: str, data: bytes, *, executable: bool, more: bool) -> None:
+        whole = self._whole(name, checked_name(name), data, more=more)
+        if whole is not None:
+            self._written(name, lambda: self.writer.files.write(name, whole, executable=executable))
+
+    def _whole(self, key: str, name: str, data: bytes, *, more: bool) -> bytes | None:
+        """The data of a file after its last part; ``None`` before."""
+        self._bytes += len(data)
+        self._names.add(name)
+        if self._bytes > _MOST_BYTES or len(self._names) > _MOST_FILES:
+            raise InputError(f"an attempt may send at most {_MOST_FILES} files and {_MOST_BYTES >> 30} GiB")
+        before = self._parts.setdefault(key, [])
+        before.append(data)
+        if sum(map(len, before)) > _LARGEST_FILE:
+            raise InputError(f"a file may have at most {_LARGEST_FILE >> 30} GiB")
+        return None if more else b"".join(self._parts.pop(key))
+
+    def _written(self, name: str, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:  # only for names that conflict with others, or are too long
+            raise InputError(f"the file {name[:200]!r} cannot be written: {error.strerror}") from None
+
+    def concluded(self, end: Conclusion) -> Conclusion:
+        """A worker's conclusion with the facts that are known here. Raises InputError if it contradicts them."""
+        if wrong := sorted({label.name for label in end.labels} & _PLANNED_LABELS):
+            raise InputError(f"a worker cannot add the label {wrong[0]!r}")
+        agent = end.agent
+        if self.models is not None and self.models.models.calls and agent is None:
+            raise InputError("the conclusion has no agent phase, but model calls were made")
+        if agent is not None:
+            agent = attrs.evolve(agent, steps=self._steps, llm_calls=self._calls, usage=self._usage)
+        return attrs.evolve(
+            end,
+            agent=agent,
+            started_at=self._started_at,
+            duration_sec=min(end.duration_sec, round(time.monotonic() - self._started, 3)),
+        )
+
+    def interrupted(self, why: str) -> Conclusion:
+        """The conclusion of an attempt whose worker was lost, or that was stopped here."""
+        agent = AgentPhaseResult(
+            outcome=Outcome.INTERRUPTED,
+            message=why,
+            steps=self._steps,
+            llm_calls=self._calls,
+            usage=self._usage,
+            prompt_version="",
+        )
+        return Conclusion(
+            outcome=Outcome.INTERRUPTED,
+            explanation=why,
+            started_at=self._started_at,
+            duration_sec=round(time.monotonic() - self._started, 3),
+            agent=agent,
+        )
+
+    def close(self) -> bool:
+        """Accept nothing more; model calls in progress are abandoned, at their worst-case cost. False if it was closed.
+
+        After this, nothing that the worker sends is written.
+        """
+        with self.lock:
+            if self.closed:
+                return False
+            self.closed = True
+        if self.models is not None:
+            self.models.close()
+        return True
+
+    @property
+    def _calls(self) -> int:
+        return self.models.models.calls if self.models else 0
+
+    @property
+    def _usage(self) -> Usage:
+        return self.models.models.usage if self.models else Usage(cost_usd=0.0)
+
+
+def checked_name(name: str) -> str:
+    """The path of a file of evidence that a worker may write. Raises InputError for any other."""
+    path = PurePosixPath(name)
+    plain = name == str(path) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
+    known = name in _FILES or (len(path.parts) > 1 and path.parts[0] in _ROOTS)
+    if not plain or not known or name == layout.CONVERSATION or path.is_relative_to(_RESPONSES):
+        raise InputError(f"a worker cannot write the file {name[:200]!r}")
+    return name

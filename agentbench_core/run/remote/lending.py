@@ -1,0 +1,255 @@
+"""Which worker has which attempt: attempts are lent, recorded once, and taken back from workers that are lost."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import attrs
+
+from agentbench_core.errors import InputError
+from agentbench_core.run.attempt.record import Conclusion
+from agentbench_core.run.attempt.session import Session
+from agentbench_core.run.attempt.work import AttemptQueue
+from agentbench_core.run.remote.lease import Lease
+from agentbench_core.run.remote.model_calls import ModelCalls
+
+_GRACE_SEC = 30.0
+"""Seconds that workers have to conclude their attempts after the run was stopped."""
+
+_MOST_REFUSALS = 1000
+_LONGEST_NAME = 100
+
+Compare = Callable[[Mapping[str, str], Mapping[str, str]], Sequence[str]]
+"""Differences between the digest and facts of two environments."""
+
+
+@attrs.define(kw_only=True, eq=False)
+class KnownWorker:
+    """A worker that was accepted."""
+
+    name: str
+    peer: str
+    """Its identity, as far as the transport knows it."""
+    places: int
+    lent: int = 0
+    """Number of attempts that it has."""
+    leases: set[int] = attrs.field(factory=set)
+    unsuited: set[str] = attrs.field(factory=set)
+    """Tasks whose environment is different there."""
+
+
+class Lending:
+    """The workers and their attempts. Thread-safe.
+
+    Args:
+        queue: the attempts.
+        session: the models, which stay here.
+        compare: compares the environments of two workers.
+        lease_sec: an attempt is lost if nothing is heard about it for this many seconds.
+    """
+
+    def __init__(self, queue: AttemptQueue, session: Session, compare: Compare, lease_sec: float) -> None:
+        self._queue = queue
+        self._session = session
+        self._compare = compare
+        self._lease_sec = lease_sec
+        self._workers: dict[str, KnownWorker] = {}
+        """By their secret tokens."""
+        self._leases: dict[int, Lease] = {}
+        self._numbers = itertools.count(1)
+        self._environments: dict[str, tuple[str, Mapping[str, str]]] = {}
+        """The worker that first prepared a task, with digest and facts, by task id."""
+        self._lock = threading.RLock()
+        self.refusals: list[str] = []
+        """Why workers were refused."""
+        threading.Thread(target=self._watch, name="leases", daemon=True).start()
+
+    # --- workers -------------------------------------------------------------------------------------------------
+
+    @property
+    def workers(self) -> Sequence[str]:
+        """Names of the workers that were accepted and are not lost."""
+        with self._lock:
+            return sorted(worker.name for worker in self._workers.values())
+
+    def add(self, name: str, peer: str, places: int) -> tuple[str, str]:
+        """Accept a worker. Returns its token and its name, which gets a number if another one already has it."""
+        token, name = secrets.token_hex(32), name[:_LONGEST_NAME]
+        with self._lock:
+            taken = {each.name for each in self._workers.values()}
+            names = (f"{name}-{number}" if number > 1 else name for number in itertools.count(1))
+            unique = next(each for each in names if each not in taken)
+            self._workers[token] = KnownWorker(name=unique, peer=peer, places=places)
+        return token, unique
+
+    def refuse(self, name: str, why: str) -> None:
+        """Show once why a worker is refused."""
+        message = f"worker {name[:_LONGEST_NAME]} was refused: {why}"
+        with self._lock:
+            if message in self.refusals or len(self.refusals) >= _MOST_REFUSALS:
+                return
+            self.refusals.append(message)
+        self._queue.note(message)
+
+    def worker(self, token: str, peer: str) -> KnownWorker:
+        """The worker with a token. Raises InputError if there is none."""
+        with self._lock:
+            worker = self._workers.get(token)
+        if worker is None or worker.peer != peer:
+            raise InputError("this worker is not known, or was lost")
+        return worker
+
+    def lost(self, name: str, why: str) -> None:
+        """A worker has ended: its attempts are recorded as interrupted, and repeated by others."""
+        with self._lock:
+            gone = {token: worker for token, worker in self._workers.items() if worker.name == name}
+            numbers = {number for worker in gone.values() for number in worker.leases}
+            leases = [self._leases[number] for number in numbers & self._leases.keys()]
+            for token in gone:
+                del self._workers[token]
+        for lease in leases:
+            self.lose(lease, f"worker {name} was lost: {why}")
+
+    # --- leases --------------------------------------------------------------------------------------------------
+
+    def lend(self, worker: KnownWorker) -> Lease | None:
+        """Lend the next attempt that suits a worker; ``None`` if there is none now. Raises InputError if it is full."""
+        with self._lock:
+            if worker.lent >= worker.places:
+                raise InputError(f"all {worker.places} places of this worker are occupied")
+            attempt = self._queue.lend(lambda each: each.plan.task.spec.id not in worker.unsuited)
+            if attempt is None:
+                return None
+            worker.lent += 1
+            number = next(self._numbers)
+        plan = attempt.plan
+        try:
+            lease = Lease(number, secrets.token_hex(32), worker.name, attempt, self._session.observer)
+        except BaseException as error:  # noqa: BLE001 - the run cannot be written, which stops it
+            self._queue.settle(attempt, error)
+            return None
+        models = self._session.models.get(plan.variant.name)
+        if models is not None and plan.agent.can("needs_llm"):
+            lease.models = ModelCalls(plan, lease.writer.recording, models, self._session.stop)
+        with self._lock:
+            self._leases[number] = lease
+            worker.leases.add(number)
+        return lease
+
+    def lease(self, number: int, token: str) -> Lease | None:
+        """A lease that is open, if the token is right; tokens are compared in constant time."""
+        with self._lock:
+            lease = self._leases.get(number)
+        if lease is None or not secrets.compare_digest(lease.token.encode(), token.encode(errors="replace")):
+            return None
+        lease.seen = time.monotonic()
+        return lease
+
+    def heard(self, worker: KnownWorker, numbers: Sequence[int]) -> Sequence[int]:
+        """A worker reports which attempts it has; returns those that it has no longer."""
+        with self._lock:
+            held = [number for number in numbers if number in worker.leases]
+            for number in held:
+                self._leases[number].seen = time.monotonic()
+        return sorted(set(numbers) - set(held))
+
+    @contextlib.contextmanager
+    def violations(self, lease: Lease) -> Iterator[None]:
+        """A worker that sends something invalid loses its attempts, and gets no other. Raises InputError again."""
+        try:
+            yield
+        except InputError as error:
+            why = f"it sent something invalid: {error.message}"
+            self.refuse(lease.worker, why)
+            self.lost(lease.worker, why)
+            raise
+
+    def accept(self, lease: Lease, digest: str, facts: Mapping[str, str]) -> str:
+        """Compare an environment with that of the worker that prepared the task first; returns how it differs."""
+        task_id = lease.attempt.plan.task.spec.id
+        with self._lock:
+            first, before = self._environments.setdefault(task_id, (lease.worker, {"digest": digest, **facts}))
+            different = self._compare(before, {"digest": digest, **facts})
+            for worker in self._workers.values() if different else ():
+                if worker.name == lease.worker:
+                    worker.unsuited.add(task_id)
+        if not different:
+            return ""
+        why = f"its environment of {task_id} differs from that on worker {first}: {'; '.join(different)}"
+        self._queue.note(f"worker {lease.worker}: {why}")
+        return why
+
+    def stop_if_unsuited(self) -> None:
+        """Stop runs with a waiting attempt whose task has another environment on all workers."""
+        with self._lock:
+            workers = list(self._workers.values())
+            for attempt in self._queue.waiting() if workers else ():
+                task_id = attempt.plan.task.spec.id
+                if all(task_id in worker.unsuited for worker in workers):
+                    first, _ = self._environments[task_id]
+                    attempt.run.stop.request(
+                        f"no worker is left for {task_id}: its environment differs from that on worker {first}"
+                    )
+
+    def record(self, lease: Lease, end: Callable[[], Conclusion]) -> bool:
+        """Record an attempt. False if that was done before, or it is lost."""
+        if not self._closed(lease):
+            return False
+        error: BaseException | None = None
+        try:
+            lease.writer.finish(end)
+        except BaseException as raised:  # noqa: BLE001 - the run cannot be written, which stops it
+            error = raised
+        self._queue.settle(lease.attempt, error)
+        return error is None
+
+    def lose(self, lease: Lease, why: str) -> None:
+        """Record a lost attempt as interrupted, and let another worker repeat it, unless the run has been stopped."""
+        if self._session.stop.expired:
+            self.record(lease, lambda: lease.interrupted(why))
+            return
+        task_id = lease.attempt.plan.task.spec.id
+        with self._lock:
+            unsuited = any(task_id in each.unsuited for each in self._workers.values() if each.name == lease.worker)
+        if not self._closed(lease):
+            return
+        self._queue.note(f"{task_id}, repeat {lease.attempt.plan.repeat}: {why}")
+        try:
+            lease.writer.finish(lambda: lease.interrupted(why))
+            self._queue.lose(lease.attempt, why, counts=not unsuited)
+        except BaseException as error:  # noqa: BLE001 - the run cannot be written, which stops it
+            self._queue.settle(lease.attempt, error)
+
+    def _closed(self, lease: Lease) -> bool:
+        """Close a lease; false if it was closed before."""
+        if not lease.close():
+            return False
+        with self._lock:
+            self._leases.pop(lease.number, None)
+            for worker in self._workers.values():
+                if lease.number in worker.leases:
+                    worker.leases.remove(lease.number)
+                    worker.lent -= 1
+        return True
+
+    def _watch(self) -> None:
+        """Take back attempts about which nothing is heard, until the run has ended."""
+        stopped_at: float | None = None
+        while not (self._queue.ended and not self._leases):
+            time.sleep(min(1.0, self._lease_sec / 10))
+            now = time.monotonic()
+            if stopped_at is None and self._session.stop.expired:
+                stopped_at = now
+            with self._lock:
+                leases = list(self._leases.values())
+            for lease in leases:
+                if stopped_at is not None and now - stopped_at > _GRACE_SEC:
+                    self.lose(lease, "the run was stopped, and its worker did not end it")
+                elif now - lease.seen > self._lease_sec:
+                    self.lost(lease.worker, f"nothing was heard from it for {self._lease_sec:g} s")
+                    self.lose(lease, f"worker {lease.worker} was lost")

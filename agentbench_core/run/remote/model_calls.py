@@ -1,0 +1,160 @@
+"""Model calls of a lent attempt: metered, budgeted and recorded where the run is written, with its keys."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from concurrent.futures import Future
+
+import attrs
+
+from agentbench_core.errors import (
+    AgentBenchError,
+    BudgetExceeded,
+    DeadlineExceeded,
+    InputError,
+    Interrupted,
+    LLMError,
+)
+from agentbench_core.run.metering.llm import AgentModel, AttemptModels, OpenModels
+from agentbench_core.run.metering.tools import StopSignal
+from agentbench_core.run.plan import AttemptPlan
+from agentbench_core.run.recording import Recording
+from agentbench_core.run.remote.documents import Answer, Failure, ModelCall, Share, Spent
+from agentbench_core.run.signals import in_thread
+from agentbench_core.values.limits import Budget, Deadline
+
+MOST_AT_ONCE = 64
+"""Maximum number of calls of one attempt at the same time."""
+
+_MOST_BUDGETS = 2000
+_KEPT = 64
+"""Number of answers that are kept in case a call is repeated."""
+
+
+class _AttemptDeadline(Deadline):
+    """The deadline of a lent attempt, as its worker measures it, and by how much waiting has extended it."""
+
+    extended_sec = 0.0
+
+    def at_least(self, seconds: float) -> None:
+        """Set the remaining time that a worker reports, unless more is known to be left."""
+        self._end = max(self._end, self._clock() + seconds)
+
+    def extend(self, seconds: float) -> None:
+        """See the base class. The time of the whole command is not extended."""
+        self._end += seconds
+        self.extended_sec += seconds
+
+
+class ModelCalls:
+    """Answers the model calls of one attempt. Each id is answered once; a repeated call reads the same answer."""
+
+    def __init__(self, plan: AttemptPlan, recording: Recording, models: OpenModels, stop: Deadline) -> None:
+        self._deadline = _AttemptDeadline(0.0, parent=stop)
+        self._models: AttemptModels = models(plan, recording, self._deadline, StopSignal())
+        limits = plan.variant.settings.limits
+        self._root = Budget(max_tokens=limits.max_tokens, max_cost_usd=limits.max_cost_usd)
+        self._budgets: dict[int, Budget] = {}
+        self._agents: dict[tuple[str, int], AgentModel] = {}
+        self._answers: OrderedDict[int, Future[Answer]] = OrderedDict()
+        self._forgotten = 0
+        self._lock = threading.Lock()
+
+    @property
+    def models(self) -> AttemptModels:
+        """The models, with the usage so far."""
+        return self._models
+
+    def close(self) -> None:
+        """Refuse further calls, and abandon those in progress."""
+        self._deadline.end(Interrupted("the attempt has ended"))
+        self._models.close()
+
+    def answer(self, call: ModelCall) -> Iterator[Answer]:
+        """Make a call, or wait for the answer of a repeated one. Raises InputError for invalid calls.
+
+        While the provider waits, tells the worker by how much its deadline is extended.
+        """
+        with self._lock:
+            answer = self._answers.get(call.id)
+            if answer is None:
+                answer = self._start(call)
+        told = 0.0
+        while not concurrent.futures.wait([answer], timeout=0.5).done:
+            if self._deadline.extended_sec > told:
+                told = self._deadline.extended_sec
+                yield Answer(extended_sec=told)
+        yield answer.result()
+
+    def _start(self, call: ModelCall) -> Future[Answer]:
+        line = self._line(call.budgets)
+        if call.id <= self._forgotten:
+            raise InputError(f"the answer of model call {call.id} is no longer kept")
+        if sum(not each.done() for each in self._answers.values()) >= MOST_AT_ONCE:
+            raise InputError(f"an attempt may make at most {MOST_AT_ONCE} model calls at the same time")
+        while len(self._answers) > _KEPT and next(iter(self._answers.values())).done():
+            self._forgotten = max(self._forgotten, self._answers.popitem(last=False)[0])
+        self._deadline.at_least(call.remaining_sec)
+        model = self._agents.get((call.agent, call.budgets[0].id))
+        if model is None:
+            model = self._agents[call.agent, call.budgets[0].id] = self._models.model(call.agent, line[0])
+        answer = self._answers[call.id] = in_thread(
+            lambda: self._complete(call, model, line), f"model call of {call.agent}"
+        )[1]
+        return answer
+
+    def _line(self, shares: tuple[Share, ...]) -> list[Budget]:
+        """The budget of a call and its parents. A budget that is not known yet is a new share of its parent."""
+        if not 1 <= len(shares) <= MOST_AT_ONCE:
+            raise InputError("a model call needs one budget or more")
+        budget = self._budgets.setdefault(shares[-1].id, self._root)
+        if budget is not self._root:
+            raise InputError(f"budget {shares[-1].id} is not the attempt's budget")
+        line = [budget]
+        for share in reversed(shares[:-1]):
+            known = self._budgets.get(share.id)
+            if known is None:
+                if len(self._budgets) >= _MOST_BUDGETS:
+                    raise InputError(f"an attempt may have at most {_MOST_BUDGETS} budgets")
+                known = budget.share(max_tokens=share.max_tokens, max_cost_usd=share.max_cost_usd)
+                self._budgets[share.id] = known
+            if known.parent is not budget:
+                raise InputError(f"budget {share.id} has another parent")
+            budget = known
+            line.insert(0, budget)
+        return line
+
+    def _complete(self, call: ModelCall, model: AgentModel, line: list[Budget]) -> Answer:
+        own = None if call.own_sec is None else Deadline(call.own_sec)
+        try:
+            result = Answer(completion=model.complete(call.request, own))
+        except BaseException as error:  # noqa: BLE001 - sent to the worker, which raises it in the agent
+            result = Answer(failure=_failure(error, line, own))
+        return attrs.evolve(
+            result,
+            spent=tuple(Spent(tokens=budget.tokens, cost_usd=budget.cost_usd) for budget in line),
+            calls=self._models.calls,
+            extended_sec=self._deadline.extended_sec,
+        )
+
+
+def _failure(error: BaseException, line: list[Budget], own: Deadline | None) -> Failure:
+    message = error.message if isinstance(error, AgentBenchError) else f"{type(error).__name__}: {error}"
+    match error:
+        case BudgetExceeded():
+            number = next((n for n, budget in enumerate(line) if budget is error.budget), len(line) - 1)
+            return Failure(
+                kind="budget", message=message, what=error.what, budget=number, ends_attempt=number == len(line) - 1
+            )
+        case DeadlineExceeded():
+            return Failure(kind="deadline", message=message, ends_attempt=own is None or not own.expired)
+        case Interrupted():
+            return Failure(kind="interrupted", message=message, ends_attempt=True)
+        case InputError():
+            return Failure(kind="input", message=message, ends_attempt=False)
+        case LLMError():
+            return Failure(kind="llm", message=message, ends_attempt=True, stops_run=error.stops_run)
+    return Failure(kind="llm", message=message, ends_attempt=True)

@@ -1,0 +1,36 @@
+"""Runs on workers in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agentbench_testing.chat_server import LoopbackServer, answer
+from tests.run.remote import memory_executor
+
+PLUGIN = """
+from agentbench_core import hookimpl
+from tests.run.remote.memory_executor import MemoryExecutor, MemoryOptions
+
+@hookimpl
+def agentbench_register_executors(register):
+    register("memory", MemoryExecutor, MemoryOptions, summary="workers in memory", capabilities={"remote"})
+"""
+
+
+@pytest.fixture(autouse=True)
+def memory(plugin: Any) -> Iterator[None]:
+    """Install the executor ``memory``."""
+    plugin("memory", PLUGIN)
+    yield
+    memory_executor.DISTURB.clear()
+    memory_executor.SETTINGS.clear()
+
+
+@pytest.fixture
+def chat_server() -> Iterator[LoopbackServer]:
+    """A model server; tests set its ``responder``."""
+    with LoopbackServer(lambda request, seen: answer("")) as server:
+        yield server
