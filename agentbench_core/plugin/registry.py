@@ -35,6 +35,7 @@ _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
     "agentbench-subagents": {"agent": ["context_packer", "subagents"]},
     "agentbench-testing": {"command": ["plugins check", "plugins new"]},
     "agentbench-view": {"command": ["view"]},
+    "agentbench-workers": {"command": ["executor", "worker"]},
 }
 """The other distributions of this project, and some of what they register, for hints about missing components."""
 

@@ -27,6 +27,7 @@ CHOSEN = (
     "agentbench-tasks",
     "agentbench-testing",
     "agentbench-view",
+    "agentbench-workers",
 )
 """Without ``agentbench-mini-swe-agent``: it has 80 dependencies, and is tested in a separate environment."""
 

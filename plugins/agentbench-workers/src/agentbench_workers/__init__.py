@@ -1,0 +1,1 @@
+"""Attempts on several machines: certificates, TLS, and the workers that run them."""
