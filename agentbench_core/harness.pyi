@@ -44,6 +44,7 @@ from .cli.selection import (
     selected_tasks as selected_tasks,
 )
 from .errors import (
+    Obstacles as Obstacles,
     RunStoppedError as RunStoppedError,
     UnknownNameError as UnknownNameError,
     did_you_mean as did_you_mean,
