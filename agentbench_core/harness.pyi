@@ -14,6 +14,11 @@ from .cli.app import (
     table_lines as table_lines,
 )
 from .cli.completion import names_of as names_of
+from .cli.doctor import (
+    check_sandboxes as check_sandboxes,
+    plugin_checks as plugin_checks,
+    print_checks as print_checks,
+)
 from .cli.flags import (
     json_flag as json_flag,
     runs_directory as runs_directory,
@@ -27,6 +32,7 @@ from .cli.groups import (
     reporters_of as reporters_of,
     variant_for_tasks as variant_for_tasks,
 )
+from .cli.machine import machine_checks as machine_checks
 from .cli.page import (
     print_page as print_page,
     show_page as show_page,
@@ -118,6 +124,7 @@ from .run.attempt.session import (
 )
 from .run.group.differences import MACHINE_FACTS as MACHINE_FACTS
 from .run.group.manifest import running_harness as running_harness
+from .run.group.manifest import harness_info as harness_info
 from .run.group.merge_files import write_merge as write_merge
 from .run.group.merging import (
     Merge as Merge,
@@ -126,6 +133,7 @@ from .run.group.merging import (
 from .run.group.runner import write_report as write_report
 from .run.observer import RunObserver as RunObserver
 from .run.plan import AttemptPlan as AttemptPlan
+from .run.readiness import Check as Check
 from .run.recording import (
     MemoryEvidence as MemoryEvidence,
     Recording as Recording,

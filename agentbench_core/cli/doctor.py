@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +63,12 @@ def doctor(app: App, /, as_json: bool, task_globs: tuple[str, ...], **typed: Any
     """
     asked = bool(task_globs) or any(value not in (None, ()) for value in typed.values())
     found = _that_run(app, typed, task_globs) if asked else _everything(app)
-    checks = [*machine_checks(), *found, *_plugins(app), *cache_checks()]
+    checks = [*machine_checks(), *found, *plugin_checks(app), *cache_checks()]
     failed = any(check.status == "failed" for check in checks)
     if as_json:
         print_json([{key: getattr(check, key) for key in ("name", "status", "detail", "remedy")} for check in checks])
     else:
-        _print(checks)
+        print_checks(checks)
         good, bad = (
             ("this run is possible", "this run is not possible")
             if asked
@@ -112,11 +112,10 @@ def _everything(app: App) -> Iterator[Check]:
             yield Check("settings", "warning", f"{PROJECT_FILE}: {wrong.message}", wrong.remedy)
     yield _tasks(Path(resolved.settings.run.tasks))
     yield checked("results", lambda: check_out(Path(resolved.settings.run.out)))
-    sandboxes, usable = app.registry.all("sandbox"), False
-    seconds = resolved.settings.run.preflight_sec
+    sandboxes = app.registry.all("sandbox")
+    usable = False
     for component in sandboxes:
-        ready = _with_options(app, resolved, component)
-        results = [ready] if isinstance(ready, Check) else list(sandbox_checks(ready, [BY_DEFAULT], seconds))
+        results = _sandbox(app, resolved, component)
         usable |= all(check.status != "failed" for check in results)
         yield from map(_lowered, results)
     if not sandboxes:
@@ -124,10 +123,29 @@ def _everything(app: App) -> Iterator[Check]:
         yield Check("sandbox", "failed", "none installed; a run requires one", remedy)
     elif not usable:
         yield Check("sandbox", "failed", "none can be used; a run requires one", "Fix one of those above.")
+    seconds = resolved.settings.run.preflight_sec
     for component in app.registry.all("llm"):
         if not component.capabilities & {"replays", "offline"}:
             ready = _with_options(app, resolved, component)
             yield from map(_lowered, [ready] if isinstance(ready, Check) else llm_checks(ready, seconds))
+
+
+def check_sandboxes(app: App, names: Collection[str] = ()) -> Mapping[str, Sequence[Check]]:
+    """The checks of installed sandboxes, by name, with the options of the project; one without failures can be used.
+
+    ``names`` selects some of them. Raises UnknownNameError, PluginError, and InputError for a wrong project file.
+    """
+    resolved = resolve(base_layers(app), app.registry.name_of)
+    every = [app.registry.find("sandbox", name) for name in names] or app.registry.all("sandbox")
+    return {component.name: _sandbox(app, resolved, component) for component in every}
+
+
+def _sandbox(app: App, resolved: Resolved, component: Component) -> Sequence[Check]:
+    """The checks of a sandbox for a task that configures nothing."""
+    ready = _with_options(app, resolved, component)
+    if isinstance(ready, Check):
+        return [ready]
+    return list(sandbox_checks(ready, [BY_DEFAULT], resolved.settings.run.preflight_sec))
 
 
 def _with_options(app: App, resolved: Resolved, component: Component) -> ConfiguredComponent | Check:
@@ -158,7 +176,8 @@ def _tasks(root: Path) -> Check:
     return Check("tasks", "ok", detail) if counts else Check("tasks", "warning", detail, remedy)
 
 
-def _plugins(app: App) -> Iterator[Check]:
+def plugin_checks(app: App) -> Iterator[Check]:
+    """The problems of installed plugins."""
     for plugin in app.plugins.plugins:
         source, name = plugin.source, plugin.source.plugin
         release = f"{source.distribution} {source.version}"
@@ -174,8 +193,8 @@ def _plugins(app: App) -> Iterator[Check]:
         yield Check(f"{kind} {name}", "warning", "registered by more than one plugin", remedy)
 
 
-def _print(checks: Sequence[Check]) -> None:
-    """Print a table; on a terminal, with colours, and lines of its width."""
+def print_checks(checks: Sequence[Check]) -> None:
+    """Print checks as a table; on a terminal, with colours, and lines of its width."""
     terminal = sys.stdout.isatty()
     coloured = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     names = max(len(check.name) for check in checks)

@@ -228,9 +228,9 @@ def test_colours_only_on_a_terminal_that_has_them() -> None:
     script = textwrap.dedent(
         """
         import sys
-        from agentbench_core.cli.doctor import _print
+        from agentbench_core.cli.doctor import print_checks
         from agentbench_core.run.readiness import Check
-        _print([Check("a", "ok", "fine"), Check("bb", "failed", "a \\x1b[31mbad " * 9, "Do: this")])
+        print_checks([Check("a", "ok", "fine"), Check("bb", "failed", "a \\x1b[31mbad " * 9, "Do: this")])
         """
     )
     plain = "ok       a   fine\nfailed   bb  a \\u001b[31mbad"
