@@ -71,7 +71,9 @@ def make_certificates(directory: Path, hosts: Sequence[str], workers: int, days:
     problems = Obstacles()
     for what, number, most in (("workers", workers, MOST_WORKERS), ("days", days, MOST_DAYS)):
         if not 1 <= number <= most:
-            problems.add(InputError(f"{what} must be between 1 and {most}, not {number}"))
+            problems.add(
+                InputError(f"{what} must be between 1 and {most}, not {number}", remedy=f"Correct it: --{what} N")
+            )
     names: list[x509.GeneralName] = []
     for host in dict.fromkeys(hosts):
         with problems.gathered():
