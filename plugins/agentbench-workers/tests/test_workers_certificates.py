@@ -32,7 +32,7 @@ def certificate(files: Certificates, name: str) -> x509.Certificate:
 
 
 def test_files_and_modes(tmp_path: Path) -> None:
-    """Whatever the umask is, only the owner can read private keys."""
+    """Whatever the umask is, only the owner can read them."""
     before = os.umask(0)
     try:
         files = make_certificates(tmp_path / "new/certs", HOSTS, 2)
@@ -42,7 +42,7 @@ def test_files_and_modes(tmp_path: Path) -> None:
     assert set(content(files.directory)) == {f"{name}.{suffix}" for name in names for suffix in ("pem", "key")}
     assert (set(files.new), files.workers) == (set(names), ["worker-1", "worker-2"])
     assert stat.S_IMODE(files.directory.stat().st_mode) == 0o700
-    assert {stat.S_IMODE(files.key(name).stat().st_mode) for name in names} == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files.directory.iterdir()} == {0o600}
     assert [name for name in names if b"PRIVATE" in files.certificate(name).read_bytes()] == []
 
 

@@ -263,16 +263,15 @@ def _check_directory(directory: Path) -> None:
 def _write(files: Certificates, name: str, certificate: Certificate, key: ec.EllipticCurvePrivateKey) -> None:
     """The key first: a certificate without its key would look like one whose key was moved."""
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    _write_file(files.key(name), private, 0o600)
-    _write_file(files.certificate(name), certificate.public_bytes(Encoding.PEM), 0o644)
+    _write_file(files.key(name), private)
+    _write_file(files.certificate(name), certificate.public_bytes(Encoding.PEM))
 
 
-def _write_file(path: Path, content: bytes, mode: int) -> None:
+def _write_file(path: Path, content: bytes) -> None:
     with _errors_of(path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                os.fchmod(descriptor, mode)
                 file.write(content)
         except OSError:
             path.unlink()
