@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from agentbench_core import InputError
+from agentbench_workers import certificates
 from agentbench_workers.certificates import Certificates, make_certificates
 from agentbench_workers.files import issued_by, read_certificates, read_key
 
@@ -205,3 +207,27 @@ def test_links_are_not_followed_when_files_are_written(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"worker-1.key exists without worker-1.pem"):
         make_certificates(tmp_path / "certs", HOSTS, 1)
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("written", range(8))
+def test_a_command_that_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int) -> None:
+    """After any number of files, the command can be run again; at most one file must be deleted, which it names."""
+    directory, write, left = tmp_path / "with blanks", certificates._write_file, iter(range(written))
+
+    def write_some(path: Path, content: bytes) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        write(path, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(certificates, "_write_file", write_some)
+        with pytest.raises(KeyboardInterrupt):
+            make_certificates(directory, HOSTS, 3)
+    if written % 2:
+        with pytest.raises(InputError) as caught:
+            make_certificates(directory, HOSTS, 3)
+        (line,) = [line for line in str(caught.value).splitlines() if line.startswith("Delete it: ")]
+        subprocess.run(["sh", "-c", line.removeprefix("Delete it: ")], check=True)
+    files = make_certificates(directory, HOSTS, 3)
+    assert len(content(directory)) == 10
+    assert [name for name in files.workers if not issued_by(certificate(files, name), certificate(files, "ca"))] == []

@@ -11,6 +11,7 @@ import ipaddress
 import os
 import re
 import secrets
+import shlex
 import stat
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -233,7 +234,7 @@ def _exists(files: Certificates, name: str) -> bool:
     if found == [True, False]:
         raise _without(certificate, key)
     if found == [False, True]:
-        raise InputError(f"{key} exists without {certificate.name}", remedy=f"Delete it: rm {key}")
+        raise InputError(f"{key} exists without {certificate.name}", remedy=f"Delete it: rm {shlex.quote(str(key))}")
     return all(found)
 
 
@@ -256,7 +257,8 @@ def _check_directory(directory: Path) -> None:
         raise InputError(f"{directory} is another user's", remedy="Pass a new directory.")
     if stat.S_IMODE(status.st_mode) & 0o077:
         raise InputError(
-            f"{directory} can be opened by other users", remedy=f"Pass a new directory, or run: chmod 700 {directory}"
+            f"{directory} can be opened by other users",
+            remedy=f"Pass a new directory, or run: chmod 700 {shlex.quote(str(directory))}",
         )
 
 
