@@ -60,7 +60,10 @@ from .evidence.reader import (
     event_fields as event_fields,
 )
 from .evidence.recovery import lock_run as lock_run
-from .evidence.redaction import Redactor as Redactor
+from .evidence.redaction import (
+    Redactor as Redactor,
+    without_secrets as without_secrets,
+)
 from .evidence.run_list import (
     RunInfo as RunInfo,
     RunName as RunName,
@@ -123,8 +126,7 @@ from .run.attempt.session import (
     open_session as open_session,
 )
 from .run.group.differences import MACHINE_FACTS as MACHINE_FACTS
-from .run.group.manifest import running_harness as running_harness
-from .run.group.manifest import harness_info as harness_info
+from .run.group.manifest import harness_info as harness_info, running_harness as running_harness
 from .run.group.merge_files import write_merge as write_merge
 from .run.group.merging import (
     Merge as Merge,

@@ -25,6 +25,11 @@ _SHORT, _REMEMBERED = 4096, 4096  # characters, entries: a cache for text repeat
 _FIELD = re.compile(r"[a-z_.]+")  # the keys of records, events and settings
 
 
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables whose names do not suggest a key, token, secret or password."""
+    return {name: value for name, value in environment.items() if not _NAMES.fullmatch(name)}
+
+
 class Redactor:
     """Replaces values of secret environment variables with their names, and keys of well-known formats with their kind.
 

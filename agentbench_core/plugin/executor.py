@@ -38,6 +38,10 @@ class Work(Protocol):
         """Number of attempts that are not yet recorded."""
 
     @property
+    def finished(self) -> bool:
+        """Whether no attempt is running, and none will be handed out any more."""
+
+    @property
     def stop(self) -> Deadline:
         """Ends when the user interrupts the run. Running attempts end by themselves; no others are handed out."""
 

@@ -66,6 +66,12 @@ class AttemptQueue:
         return len(self._running)
 
     @property
+    def finished(self) -> bool:
+        """See the contract."""
+        with self._changed:
+            return self.ended and not self._running
+
+    @property
     def stop(self) -> Deadline:
         """See the contract."""
         return self._session.stop.shown()

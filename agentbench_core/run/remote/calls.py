@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Iterator
 
@@ -24,20 +23,18 @@ class Calls:
     def __init__(self, call: Callable[[str, Document], Iterator[Document]]) -> None:
         self._call = call
 
-    def every(self, method: str, document: object, *, skip: bool = True) -> Iterator[Document]:
-        """The documents of an answer, from the first to the last. Raises UnavailableError if the call is refused.
+    def every(self, method: str, document: object) -> Iterator[Document]:
+        """The documents of an answer. Raises UnavailableError if the call is refused.
 
-        If the call has to be repeated, documents that have already arrived are skipped, unless ``skip`` is false.
+        If the connection breaks, the call is repeated, and the answer starts again.
         """
         plain = document if isinstance(document, dict) else written(document)
         until = time.monotonic() + PATIENCE_SEC
-        received = 0
         while True:
             try:
-                for part in itertools.islice(self._call(method, plain), received if skip else 0, None):
+                for part in self._call(method, plain):
                     if "refused" in part and method != "send":
                         raise UnavailableError(f"the coordinator refused this worker: {part['refused']}")
-                    received += 1
                     until = time.monotonic() + PATIENCE_SEC
                     yield part
                 return
@@ -69,7 +66,7 @@ class Calls:
     def answers(self, call: ModelCall) -> Iterator[Answer]:
         """The parts of the answer to a model call. Raises Interrupted if the attempt is lost."""
         try:
-            for part in self.every("model", call, skip=False):
+            for part in self.every("model", call):
                 if part.get("lost"):
                     raise Interrupted("the attempt is lost")
                 yield read(part, Answer)

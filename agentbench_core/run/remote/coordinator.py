@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ from agentbench_core.errors import AgentBenchError, AttemptStop, InputError, Run
 from agentbench_core.run.attempt.session import Session
 from agentbench_core.run.attempt.work import AttemptQueue
 from agentbench_core.run.remote.documents import (
+    ALIVE_SEC,
     PART_BYTES,
     PROTOCOL,
     Document,
@@ -28,6 +30,7 @@ from agentbench_core.run.remote.documents import (
 from agentbench_core.run.remote.lease import Lease
 from agentbench_core.run.remote.lending import Compare, KnownWorker, Lending
 from agentbench_core.run.remote.orders import document_digest, task_document, version_differences
+from agentbench_core.run.signals import in_thread
 from agentbench_core.run.waiting import OncePerKey
 from agentbench_core.workspace.pristine import packed
 
@@ -74,6 +77,7 @@ class Coordinator:
             "task": self._task,
             "source": self._source,
             "beat": self._beat,
+            "bye": self._bye,
             "send": self._send,
             "model": self._model,
             "finish": self._finish,
@@ -180,8 +184,12 @@ class Coordinator:
     def _source(self, peer: str, document: Document) -> Iterator[Any]:
         self._known(peer, document)
         task_id = _found(self._task_ids, document)
+        task = self._queue.task(task_id)
+        _, source = in_thread(lambda: self._session.shared.source(task), f"source of {task_id}")
+        while not concurrent.futures.wait([source], timeout=ALIVE_SEC).done:
+            yield {"wait": True}
         try:
-            commit, pack = packed(self._session.shared.source(self._queue.task(task_id)))
+            commit, pack = packed(source.result())
         except AttemptStop:
             raise
         except AgentBenchError as error:  # for example, its repository is not available
@@ -196,6 +204,10 @@ class Coordinator:
         worker = self._known(peer, document)
         numbers = [number for number in document.get("leases") or () if isinstance(number, int)]
         yield {"lost": self._lending.heard(worker, numbers), "stop": self._stopped()}
+
+    def _bye(self, peer: str, document: Document) -> Iterator[Any]:
+        self._lending.lost(self._known(peer, document).name, "it has ended")
+        yield {}
 
     def _stopped(self) -> str:
         """Why the run was stopped; empty if it was not."""

@@ -10,6 +10,7 @@ package; see :class:`agentbench_core.RemoteWork`. The methods:
 ``task``    ``{worker, digest}``                         :class:`TaskDocument` of an order
 ``source``  ``{worker, digest}``                         ``{"commit": id}``, ``{"data": base64}`` ...: a git pack
 ``beat``    ``{worker, leases}``                         ``{"lost": [lease, ...], "stop": why}``
+``bye``     ``{worker}``                                 ``{}``: the worker has ended
 ``send``    :class:`Message`                             ``{}``, ``{"lost": true}`` or ``{"refused": why}``
 ``model``   :class:`ModelCall`                           :class:`Answer` ..., the last one with a result or an error
 ``finish``  :class:`Finish`                              ``{}`` or ``{"lost": true}``
@@ -35,6 +36,9 @@ from agentbench_core.values.record import HarnessInfo, ModelInfo, PluginEntry, S
 
 PROTOCOL = 1
 """Version of these documents. Both sides must have the same one."""
+
+ALIVE_SEC = 5.0
+"""Every answer that takes longer has a document at least this often, so that a broken connection is noticed."""
 
 PART_BYTES = 1 << 20
 """Maximum bytes of data in one document; larger files are split."""
@@ -199,7 +203,7 @@ class Answer:
     """A part of the answer to a model call; each has one of these fields. The last two end it."""
 
     extended_sec: float | None = None
-    """Total seconds by which waiting for the provider has extended the attempt so far."""
+    """Total seconds by which waiting for the provider has extended the attempt so far; sent while it takes long."""
     completion: Completion | None = None
     failure: Failure | None = None
     spent: tuple[Spent, ...] = ()

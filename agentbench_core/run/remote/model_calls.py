@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -22,7 +23,7 @@ from agentbench_core.run.metering.llm import AgentModel, AttemptModels, OpenMode
 from agentbench_core.run.metering.tools import StopSignal
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import Recording
-from agentbench_core.run.remote.documents import Answer, Failure, ModelCall, Share, Spent
+from agentbench_core.run.remote.documents import ALIVE_SEC, Answer, Failure, ModelCall, Share, Spent
 from agentbench_core.run.signals import in_thread
 from agentbench_core.values.limits import Budget, Deadline
 
@@ -82,10 +83,10 @@ class ModelCalls:
             answer = self._answers.get(call.id)
             if answer is None:
                 answer = self._start(call)
-        told = 0.0
+        told, alive = 0.0, time.monotonic() + ALIVE_SEC
         while not concurrent.futures.wait([answer], timeout=0.5).done:
-            if self._deadline.extended_sec > told:
-                told = self._deadline.extended_sec
+            if self._deadline.extended_sec > told or time.monotonic() > alive:
+                told, alive = self._deadline.extended_sec, time.monotonic() + ALIVE_SEC
                 yield Answer(extended_sec=told)
         yield answer.result()
 

@@ -124,6 +124,8 @@ class Worker:
                 place.join()
             self._ended.set()
             self._stop.end(Interrupted("the worker has ended"))
+            with contextlib.suppress(AgentBenchError):
+                self._calls.one("bye", {"worker": self._id})
         if self._error is not None:
             raise self._error
         return sum(place.attempts for place in places)
@@ -254,7 +256,10 @@ class Worker:
                 deadline.check()
                 if "failed" in part:
                     raise SetupError(str(part["failed"]), remedy=str(part.get("remedy", "")))
-                commit = part.get("commit", commit)
+                if "commit" in part:  # the answer starts, or starts again
+                    commit = str(part["commit"])
+                    file.truncate(0)
+                    file.seek(0)
                 file.write(decoded(part.get("data", "")))
         write_packed(commit, pack, into, deadline)
         self._scratch.discard(pack.parent)

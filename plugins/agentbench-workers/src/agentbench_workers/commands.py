@@ -86,3 +86,68 @@ def doctor(app: App, names: tuple[str, ...], as_json: bool) -> int:
     from agentbench_workers.doctor import show
 
     return show(app, names, as_json=as_json)
+
+
+@worker.command()
+@click.option("--connect", metavar="HOST:PORT", help="Address of the coordinator.")
+@click.option("--places", type=click.IntRange(1, 1000), default=1, show_default=True, help="Attempts at the same time.")
+@click.option("--name", default="", help="Name of this worker. [default: host name and process id]")
+@click.option(
+    "--sandbox",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=names_of("sandbox"),
+    help="Offer only this sandbox. Repeatable. [default: all installed ones]",
+)
+@click.option(
+    "--allow-unisolated", is_flag=True, help="Allow agents that use a model to run in a sandbox that is not isolated."
+)
+@click.option("--ca", metavar="FILE", default="", help="Certificate of the authority.")
+@click.option("--certificate", metavar="FILE", default="", help="Certificate of this worker.")
+@click.option("--key", metavar="FILE", default="", help="Key of this worker.")
+@click.option("--stdin", "from_input", is_flag=True, hidden=True, help="Read these options from standard input.")
+@click.pass_obj
+def run(
+    app: App,
+    connect: str | None,
+    places: int,
+    name: str,
+    names: tuple[str, ...],
+    allow_unisolated: bool,
+    ca: str,
+    certificate: str,
+    key: str,
+    from_input: bool,
+) -> None:
+    """Run attempts of a coordinator until none is left.
+
+    \b
+    agentbench worker run --connect head.example:7000 --places 4 --sandbox docker
+      --ca certs/ca.pem --certificate certs/worker-1.pem --key certs/worker-1.key
+
+    The coordinator is `agentbench run --executor workers --set executor.listen=HOST:PORT`. This machine needs the same
+    versions of agentbench and its plugins, and no keys of model providers. The coordinator can run any command on it.
+
+    Exit code: 3 if the coordinator refuses this worker, or cannot be reached.
+    """
+    from agentbench_core import Deadline
+    from agentbench_workers.process import FOR_EVER, Place, from_stdin, work
+
+    if from_input:
+        from_stdin(app)
+        return
+    if not connect:
+        raise click.UsageError("pass the address of the coordinator: --connect HOST:PORT")
+    place = Place(
+        connect=connect,
+        name=name,
+        places=places,
+        sandboxes=names,
+        allow_unisolated=allow_unisolated,
+        ca=ca,
+        certificate=certificate,
+        key=key,
+    )
+    attempts = work(app, place, Deadline(FOR_EVER), lambda message: say(message, err=True))
+    say(f"nothing is left to do; attempts run here: {attempts}")

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import attrs
 
-import agentbench_core
-from agentbench_core.harness import App, harness_info
+from agentbench_core.harness import App, running_harness
 
 _PROC, _CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
@@ -45,7 +44,7 @@ def this_node(app: App) -> Node:
     """The facts of this machine."""
     scratch = tempfile.gettempdir()
     return Node(
-        harness=harness_info(Path(agentbench_core.__file__).parent.parent).shown,
+        harness=running_harness().shown,
         python=platform.python_version(),
         platform=platform.platform(),
         cpus=usable_cpus(),

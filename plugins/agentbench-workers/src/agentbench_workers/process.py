@@ -1,0 +1,86 @@
+"""A worker process: connects to a coordinator, and runs its attempts until none is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from agentbench_core import Deadline, InputError, Interrupted
+from agentbench_core.harness import App, Worker, WorkerSettings, running_harness, say
+from agentbench_workers.client import Client
+from agentbench_workers.tls import client_context
+
+FOR_EVER = 1e8
+"""Seconds that never pass."""
+
+
+@attrs.frozen(kw_only=True)
+class Place:
+    """How a worker is started."""
+
+    connect: str
+    """``HOST:PORT`` of the coordinator."""
+    name: str = ""
+    """Shown in events and messages; empty: host name and process id."""
+    places: int = 1
+    """Number of attempts at the same time."""
+    token: str = ""
+    """The token of the run, without TLS."""
+    ca: str = ""
+    certificate: str = ""
+    key: str = ""
+    sandboxes: tuple[str, ...] = ()
+    """The sandboxes that it offers; empty: all installed ones."""
+    allow_unisolated: bool = False
+
+
+def work(app: App, place: Place, stop: Deadline, note: Callable[[str], None]) -> int:
+    """Run attempts until none is left, and return how many.
+
+    Raises InputError for invalid certificates, and UnavailableError if the coordinator refuses this worker or is lost.
+    """
+    files = (place.ca, place.certificate, place.key)
+    if any(files) and not all(files):
+        raise InputError("TLS needs three files", remedy="Pass --ca, --certificate and --key.")
+    context = client_context(*map(Path, files)) if all(files) else None
+    if context is None and not place.token:
+        raise InputError(
+            "a connection without certificates needs the token of the run, which only started processes have",
+            remedy="Pass --ca, --certificate and --key, made by: agentbench executor certs",
+        )
+    settings = WorkerSettings(
+        name=place.name or f"{socket.gethostname()}-{os.getpid()}",
+        places=place.places,
+        registry=app.registry,
+        plugins=[plugin.source for plugin in app.plugins.plugins if plugin.status == "ok"],
+        harness=running_harness(),
+        sandboxes=place.sandboxes,
+        allow_unisolated=place.allow_unisolated,
+    )
+    with Client(place.connect, place.token, context) as client:
+        return Worker(settings, client.call, note, stop).run()
+
+
+def from_stdin(app: App) -> int:
+    """Work as described by one line of JSON on standard input, until that is closed: with the process that wrote it."""
+    plain: dict[str, Any] = json.loads(sys.stdin.readline())
+    place = Place(**{**plain, "sandboxes": tuple(plain.get("sandboxes", ()))})
+    stop = Deadline(FOR_EVER)
+
+    def watch() -> None:
+        while sys.stdin.buffer.read(1):
+            pass
+        stop.end(Interrupted("the process that started this worker has ended"))
+        threading.Event().wait(10)
+        os._exit(1)  # an attempt does not end
+
+    threading.Thread(target=watch, name="stdin", daemon=True).start()
+    return work(app, place, stop, lambda message: say(f"worker {place.name}: {message}", err=True))
