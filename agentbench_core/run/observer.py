@@ -46,6 +46,9 @@ class RunObserver:
     def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
         """An attempt is recorded; ``explanation`` is the reason for its outcome."""
 
+    def attempt_lost(self, record: AttemptRecord, explanation: str) -> None:
+        """An attempt is recorded as interrupted because its worker was lost, and will be repeated under another id."""
+
     def report_started(self, reporter: str) -> None:
         """All attempts have ended, and a reporter starts."""
 
@@ -95,6 +98,11 @@ class SafeObserver(RunObserver):
         """Delegate."""
         with contextlib.suppress(Exception):
             self._observer.attempt_finished(record, self._redactor.clean_text(explanation))
+
+    def attempt_lost(self, record: AttemptRecord, explanation: str) -> None:
+        """Delegate."""
+        with contextlib.suppress(Exception):
+            self._observer.attempt_lost(record, self._redactor.clean_text(explanation))
 
     def report_started(self, reporter: str) -> None:
         """Delegate."""

@@ -152,6 +152,12 @@ class JsonProgress(Display):
                 totals=self._figures(self.totals),
             )
 
+    def attempt_lost(self, record: AttemptRecord, explanation: str) -> None:
+        """Print that it will be repeated."""
+        with self.printing:
+            super().attempt_lost(record, explanation)
+            self._print("attempt_lost", attempt=record.attempt_id, explanation=shortened(explanation))
+
     def report_started(self, reporter: str) -> None:
         """Print the name of the reporter."""
         with self.printing:

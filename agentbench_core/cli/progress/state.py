@@ -19,6 +19,7 @@ from agentbench_core.values.events import (
     LLMRequest,
     LLMResponse,
     SetupCommandStarted,
+    TaskStarted,
     TestsStarted,
     ToolCallFinished,
     ToolCallStarted,
@@ -71,6 +72,7 @@ class RunningAttempt:
     started: float  #: start of the attempt
     phase: str  #: the current phase
     phase_started: float  #: start of the phase
+    worker: str = ""  #: the worker that runs it; empty: this process
     steps: int = 0  #: tool calls so far
     doing: str = ""
     """The last command, tool call or failed model call of the phase, on one line, without control characters."""
@@ -82,8 +84,8 @@ class RunningAttempt:
 
     @property
     def title(self) -> str:
-        """Variant, task and repetition."""
-        return f"{self.variant} {self.name}".strip()
+        """Variant, task and repetition, and the worker."""
+        return f"{self.variant} {self.name}{f' on {self.worker}' * bool(self.worker)}".strip()
 
 
 @attrs.frozen
@@ -156,6 +158,8 @@ class RunState(RunObserver):
                 return
             totals = self.variants.setdefault(attempt.variant, Totals())
             match event:
+                case TaskStarted(worker=worker):
+                    attempt.worker = one_line(worker)
                 case (
                     SetupCommandStarted(command=command, cached=False)
                     | BaselineStarted(command=command, cached=False)
@@ -190,6 +194,12 @@ class RunState(RunObserver):
         with self.lock:
             self.running.pop(record.attempt_id, None)
             self.variants.setdefault(record.variant, Totals()).count(record)
+
+    def attempt_lost(self, record: AttemptRecord, explanation: str) -> None:
+        """Remove the attempt, without a result."""
+        with self.lock:
+            self.running.pop(record.attempt_id, None)
+        self.note(f"{attempt_name(record.task_id, record.repeat)}: {explanation}; the attempt is repeated")
 
     def report_started(self, reporter: str) -> None:
         """Add the reporter."""

@@ -45,10 +45,13 @@ class AttemptWriter:
         self.files = store.attempt_files(task.id, plan.repeat)
         self.recording = Recording(log=self.log, files=self.files, directory=self.files.directory)
 
-    def finish(self, end: Callable[[], Conclusion]) -> None:
-        """Write the record, which is on disk when this returns. Events and files are refused from then on."""
+    def finish(self, end: Callable[[], Conclusion], *, lost: bool = False) -> None:
+        """Write the record, which is on disk when this returns. Events and files are refused from then on.
+
+        ``lost``: the attempt is repeated, because its worker was lost.
+        """
         record, why = record_of(self._plan, end, self.files.directory)
         self.log.ended = True
         self.files.close()
         self._store.record(record, why)
-        self._observer.attempt_finished(record, why)
+        (self._observer.attempt_lost if lost else self._observer.attempt_finished)(record, why)

@@ -218,9 +218,8 @@ class Lending:
             unsuited = any(task_id in each.unsuited for each in self._workers.values() if each.name == lease.worker)
         if not self._closed(lease):
             return
-        self._queue.note(f"{task_id}, repeat {lease.attempt.plan.repeat}: {why}")
         try:
-            lease.writer.finish(lambda: lease.interrupted(why))
+            lease.writer.finish(lambda: lease.interrupted(why), lost=True)
             self._queue.lose(lease.attempt, why, counts=not unsuited)
         except BaseException as error:  # noqa: BLE001 - the run cannot be written, which stops it
             self._queue.settle(lease.attempt, error)

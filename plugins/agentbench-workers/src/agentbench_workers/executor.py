@@ -90,6 +90,8 @@ class WorkersExecutor:
             if self._remote.workers:
                 alone_since = None
                 continue
+            if work.stop.expired:
+                continue  # what runs is recorded as interrupted
             alone_since = alone_since or time.monotonic()
             can_come = bool(self._options.listen or self._processes)
             if not can_come or time.monotonic() - alone_since > self._options.wait_sec:
@@ -159,10 +161,9 @@ class WorkersExecutor:
             for name in ended:
                 del self._processes[name]
         for name, process in ended.items():
-            if process.returncode:
-                why = f"its process ended with {process.returncode}"
-                work.note(f"worker {name}: {why}")
-                remote.lost(name, why)
+            if process.returncode and not work.stop.expired:
+                work.note(f"worker {name}: its process ended with {process.returncode}")
+            remote.lost(name, f"its process ended with {process.returncode}")
 
     def _await_ends(self) -> None:
         """Wait until workers have learned that nothing is left."""
