@@ -91,6 +91,7 @@ from .plugin.llm import (
     LLMCall as LLMCall,
     Model as Model,
     NativeExchange as NativeExchange,
+    NativeResponse as NativeResponse,
 )
 from .plugin.pinned_installs import pinned_installs as pinned_installs
 from .plugin.sandbox import (

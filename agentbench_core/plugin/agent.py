@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # see contracts
     from pathlib import Path
 
     from agentbench_core.plugin.contracts import EventLog, Toolbox
-    from agentbench_core.plugin.llm import Model, NativeExchange
+    from agentbench_core.plugin.llm import Model, NativeExchange, NativeResponse
     from agentbench_core.plugin.sandbox import ProgramSandbox
     from agentbench_core.values.limits import Budget, Deadline
     from agentbench_core.values.messages import Completion, Request, ToolCall, ToolResult
@@ -146,3 +146,22 @@ class ProgramAgent(Agent, Protocol):
     @property
     def identity(self) -> Mapping[str, str]:
         """What identifies the program, such as its version and digest: part of the variant."""
+
+    def admit(
+        self, path: str, headers: Mapping[str, str], body: bytes, model: ModelInfo, response: NativeResponse
+    ) -> tuple[Request, NativeExchange]:
+        """Check a request that this agent forwards from a worker, which may have been changed there.
+
+        Args:
+            path: the path of the exchange, as passed to ``forward``.
+            headers: its headers.
+            body: its body.
+            model: the model and its sampling settings, which the request has to use.
+            response: receives the response while it arrives.
+
+        Returns:
+            The parsed request, and the exchange to forward, with what is really sent.
+
+        Raises:
+            InputError: the request must not be forwarded.
+        """

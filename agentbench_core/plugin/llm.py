@@ -68,6 +68,16 @@ class NativeExchange(Protocol):
         """
 
 
+class NativeResponse(Protocol):
+    """Receives the response to a native request, for a program on another machine."""
+
+    def start(self, status: int, headers: Mapping[str, str]) -> None:
+        """The response begins."""
+
+    def add(self, data: bytes) -> None:
+        """The next bytes of its body."""
+
+
 class LLMCall(Protocol):
     """One call of a model, as seen by its provider.
 

@@ -172,7 +172,7 @@ class AgentPhase:
         agent = self._plan.agent.name
         return ProgramContext(
             sandbox=cast(ProgramSandbox, toolbox.sandbox),
-            model=_within_its_limit(models) if models else None,
+            model=within_its_limit(models) if models else None,
             forward=models.model(agent, self._budget).forward if models else _no_model,
             observe=partial(toolbox.observe_for, agent, self._budget),
             save=self._save,
@@ -267,7 +267,7 @@ _OUTCOMES: dict[type[BaseException], Outcome] = {
 """The outcome of each error that stops an agent from outside. The agent's own exceptions do not count."""
 
 
-def _within_its_limit(models: AttemptModels) -> ModelInfo:
+def within_its_limit(models: AttemptModels) -> ModelInfo:
     """The model, with an output limit that it supports: a program's requests are forwarded with this limit.
 
     At least three quarters of the context window are left for the input.

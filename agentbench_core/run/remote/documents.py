@@ -156,6 +156,15 @@ class Share:
 
 
 @attrs.frozen(kw_only=True)
+class NativeRequest:
+    """A request of a program's own client, as the agent on the worker forwards it; ``body`` is base64."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: str
+
+
+@attrs.frozen(kw_only=True)
 class ModelCall:
     """A model call of an agent."""
 
@@ -172,7 +181,9 @@ class ModelCall:
     """The remaining time of the attempt."""
     own_sec: float | None
     """The agent's own deadline for this call; ``None`` if it has none."""
-    request: Request
+    request: Request | None = None
+    """``None`` for a native request, which the other side parses itself."""
+    native: NativeRequest | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -204,6 +215,13 @@ class Answer:
 
     extended_sec: float | None = None
     """Total seconds by which waiting for the provider has extended the attempt so far; sent while it takes long."""
+    number: int = 0
+    """Number of this part of a native response, from 1; a repeated call gets them all again."""
+    status: int | None = None
+    """The native response begins, with ``headers``."""
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+    data: str | None = None
+    """The next bytes of the native response, in base64."""
     completion: Completion | None = None
     failure: Failure | None = None
     spent: tuple[Spent, ...] = ()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
@@ -19,13 +17,27 @@ from agentbench_core.errors import (
     Interrupted,
     LLMError,
 )
+from agentbench_core.plugin.agent import ProgramAgent
+from agentbench_core.plugin.registry import NEEDS_SANDBOX
+from agentbench_core.run.attempt.agent import within_its_limit
 from agentbench_core.run.metering.llm import AgentModel, AttemptModels, OpenModels
 from agentbench_core.run.metering.tools import StopSignal
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import Recording
-from agentbench_core.run.remote.documents import ALIVE_SEC, Answer, Failure, ModelCall, Share, Spent
+from agentbench_core.run.remote.documents import (
+    ALIVE_SEC,
+    Answer,
+    Failure,
+    ModelCall,
+    Share,
+    Spent,
+    decoded,
+    encoded,
+    parts,
+)
 from agentbench_core.run.signals import in_thread
 from agentbench_core.values.limits import Budget, Deadline
+from agentbench_core.values.messages import Completion
 
 MOST_AT_ONCE = 64
 """Maximum number of calls of one attempt at the same time."""
@@ -50,17 +62,62 @@ class _AttemptDeadline(Deadline):
         self.extended_sec += seconds
 
 
+class _Exchange:
+    """One call: the parts of its answer so far, which can be read more than once. Implements ``NativeResponse``."""
+
+    def __init__(self) -> None:
+        self._parts: list[Answer] = []
+        self._native = 0
+        self._changed = threading.Condition()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last part is known."""
+        return bool(self._parts) and self._parts[-1].is_last
+
+    def append(self, part: Answer) -> None:
+        """Add a part."""
+        with self._changed:
+            self._parts.append(part)
+            self._changed.notify_all()
+
+    def start(self, status: int, headers: Mapping[str, str]) -> None:
+        """See the contract."""
+        self._native += 1
+        self.append(Answer(number=self._native, status=status, headers=headers))
+
+    def add(self, data: bytes) -> None:
+        """See the contract."""
+        for part, _ in parts(data):
+            self._native += 1
+            self.append(Answer(number=self._native, data=encoded(part)))
+
+    def read(self, seconds: float) -> Iterator[Answer | None]:
+        """All parts, up to the last; ``None`` whenever none has been added for some seconds."""
+        position = 0
+        while True:
+            with self._changed:
+                if position == len(self._parts):
+                    self._changed.wait(seconds)
+                part = self._parts[position] if position < len(self._parts) else None
+            yield part
+            position += part is not None
+            if part is not None and part.is_last:
+                return
+
+
 class ModelCalls:
     """Answers the model calls of one attempt. Each id is answered once; a repeated call reads the same answer."""
 
     def __init__(self, plan: AttemptPlan, recording: Recording, models: OpenModels, stop: Deadline) -> None:
+        self._plan = plan
         self._deadline = _AttemptDeadline(0.0, parent=stop)
         self._models: AttemptModels = models(plan, recording, self._deadline, StopSignal())
         limits = plan.variant.settings.limits
         self._root = Budget(max_tokens=limits.max_tokens, max_cost_usd=limits.max_cost_usd)
         self._budgets: dict[int, Budget] = {}
         self._agents: dict[tuple[str, int], AgentModel] = {}
-        self._answers: OrderedDict[int, Future[Answer]] = OrderedDict()
+        self._exchanges: OrderedDict[int, _Exchange] = OrderedDict()
         self._forgotten = 0
         self._lock = threading.Lock()
 
@@ -80,32 +137,50 @@ class ModelCalls:
         While the provider waits, tells the worker by how much its deadline is extended.
         """
         with self._lock:
-            answer = self._answers.get(call.id)
-            if answer is None:
-                answer = self._start(call)
+            exchange = self._exchanges.get(call.id) or self._start(call)
         told, alive = 0.0, time.monotonic() + ALIVE_SEC
-        while not concurrent.futures.wait([answer], timeout=0.5).done:
-            if self._deadline.extended_sec > told or time.monotonic() > alive:
-                told, alive = self._deadline.extended_sec, time.monotonic() + ALIVE_SEC
+        for part in exchange.read(0.5):
+            extended = self._deadline.extended_sec
+            if part is not None:
+                yield part
+            elif extended > told or time.monotonic() > alive:
+                told, alive = extended, time.monotonic() + ALIVE_SEC
                 yield Answer(extended_sec=told)
-        yield answer.result()
 
-    def _start(self, call: ModelCall) -> Future[Answer]:
+    def _start(self, call: ModelCall) -> _Exchange:
         line = self._line(call.budgets)
         if call.id <= self._forgotten:
             raise InputError(f"the answer of model call {call.id} is no longer kept")
-        if sum(not each.done() for each in self._answers.values()) >= MOST_AT_ONCE:
+        if sum(not each.ended for each in self._exchanges.values()) >= MOST_AT_ONCE:
             raise InputError(f"an attempt may make at most {MOST_AT_ONCE} model calls at the same time")
-        while len(self._answers) > _KEPT and next(iter(self._answers.values())).done():
-            self._forgotten = max(self._forgotten, self._answers.popitem(last=False)[0])
+        while len(self._exchanges) > _KEPT and next(iter(self._exchanges.values())).ended:
+            self._forgotten = max(self._forgotten, self._exchanges.popitem(last=False)[0])
         self._deadline.at_least(call.remaining_sec)
         model = self._agents.get((call.agent, call.budgets[0].id))
         if model is None:
             model = self._agents[call.agent, call.budgets[0].id] = self._models.model(call.agent, line[0])
-        answer = self._answers[call.id] = in_thread(
-            lambda: self._complete(call, model, line), f"model call of {call.agent}"
-        )[1]
-        return answer
+        exchange = _Exchange()
+        ask = self._asked(call, model, exchange)
+        self._exchanges[call.id] = exchange
+        in_thread(lambda: self._complete(ask, call, line, exchange), f"model call of {call.agent}")
+        return exchange
+
+    def _asked(
+        self, call: ModelCall, model: AgentModel, exchange: _Exchange
+    ) -> Callable[[Deadline | None], Completion]:
+        """How to make a call. What a program on a worker sends is checked again, since the worker is not trusted."""
+        if call.native is None:
+            request = call.request
+            if request is None:
+                raise InputError("a model call has no request")
+            return lambda deadline: model.complete(request, deadline)
+        if not self._plan.agent.can(NEEDS_SANDBOX):
+            raise InputError("this agent has no program whose requests could be forwarded")
+        agent: ProgramAgent = self._plan.agent.make()
+        body = decoded(call.native.body)
+        info = within_its_limit(self._models)
+        parsed, native = agent.admit(call.native.path, call.native.headers, body, info, exchange)
+        return lambda deadline: model.forward(parsed, native)
 
     def _line(self, shares: tuple[Share, ...]) -> list[Budget]:
         """The budget of a call and its parents. A budget that is not known yet is a new share of its parent."""
@@ -128,17 +203,25 @@ class ModelCalls:
             line.insert(0, budget)
         return line
 
-    def _complete(self, call: ModelCall, model: AgentModel, line: list[Budget]) -> Answer:
+    def _complete(
+        self,
+        ask: Callable[[Deadline | None], Completion],
+        call: ModelCall,
+        line: list[Budget],
+        exchange: _Exchange,
+    ) -> None:
         own = None if call.own_sec is None else Deadline(call.own_sec)
         try:
-            result = Answer(completion=model.complete(call.request, own))
+            result = Answer(completion=ask(own))
         except BaseException as error:  # noqa: BLE001 - sent to the worker, which raises it in the agent
             result = Answer(failure=_failure(error, line, own))
-        return attrs.evolve(
-            result,
-            spent=tuple(Spent(tokens=budget.tokens, cost_usd=budget.cost_usd) for budget in line),
-            calls=self._models.calls,
-            extended_sec=self._deadline.extended_sec,
+        exchange.append(
+            attrs.evolve(
+                result,
+                spent=tuple(Spent(tokens=budget.tokens, cost_usd=budget.cost_usd) for budget in line),
+                calls=self._models.calls,
+                extended_sec=self._deadline.extended_sec,
+            )
         )
 
 

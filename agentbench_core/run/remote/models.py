@@ -19,10 +19,10 @@ from agentbench_core.errors import (
 )
 from agentbench_core.plugin.llm import NativeExchange
 from agentbench_core.run.metering.conversation import Conversation
-from agentbench_core.run.metering.llm import filled
+from agentbench_core.run.metering.llm import filled, named
 from agentbench_core.run.metering.tools import StopSignal
 from agentbench_core.run.recording import Evidence
-from agentbench_core.run.remote.documents import Answer, Failure, ModelCall, Share
+from agentbench_core.run.remote.documents import Answer, Failure, ModelCall, NativeRequest, Share, decoded, encoded
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import Completion, ModelFacts, Request, Usage
 from agentbench_core.values.record import ModelInfo
@@ -76,7 +76,13 @@ class RemoteModels:
         self._closed = True
 
     def complete(
-        self, agent: str, budget: Budget, request: Request, own: Deadline | None, conversation: Conversation
+        self,
+        agent: str,
+        budget: Budget,
+        request: Request,
+        own: Deadline | None,
+        conversation: Conversation,
+        native: NativeExchange | None = None,
     ) -> Completion:
         """Make one call, and write it to the conversation that auditors read here. Raises as ``Model.complete``."""
         if isinstance(self._stop.error, (AttemptStop, LLMError)):
@@ -86,8 +92,8 @@ class RemoteModels:
             if self._closed:
                 raise Interrupted("the agent phase is over")
             budget.check_spend()
-            made = filled(request, self.info)
-            completion = self._completed(agent, budget, made, own)
+            made = filled(request, self.info) if native is None else named(request, self.info)
+            completion = self._completed(agent, budget, made, own, native)
             conversation.add(self.calls, made, completion)
             return completion
         except (AttemptStop, LLMError) as error:
@@ -101,30 +107,38 @@ class RemoteModels:
             return getattr(error.budget, "parent", None) is not None
         return isinstance(error, DeadlineExceeded) and not self._deadline.expired
 
-    def _completed(self, agent: str, budget: Budget, request: Request, own: Deadline | None) -> Completion:
+    def _completed(
+        self, agent: str, budget: Budget, request: Request, own: Deadline | None, native: NativeExchange | None
+    ) -> Completion:
         line = budget.line()
         with self._lock:
             self._open += 1
             number = next(self._ids)
             budgets = tuple(self._share(each) for each in line)
-        try:
-            parts = self._ask(
-                lambda after: ModelCall(
-                    lease=self._lease,
-                    token=self._token,
-                    id=number,
-                    after=after,
-                    agent=agent,
-                    budgets=budgets,
-                    remaining_sec=self._deadline.remaining(),
-                    own_sec=None if own is None else own.remaining(),
-                    request=request,
-                )
+
+        def call(after: int) -> ModelCall:
+            return ModelCall(
+                lease=self._lease,
+                token=self._token,
+                id=number,
+                after=after,
+                agent=agent,
+                budgets=budgets,
+                remaining_sec=self._deadline.remaining(),
+                own_sec=None if own is None else own.remaining(),
+                request=request if native is None else None,
+                native=_sent(native) if native else None,
             )
-            for part in parts:
+
+        try:
+            passed_on = 0
+            for part in self._ask(call):
                 self._extend(part)
                 if part.is_last:
                     return self._result(part, line)
+                if native is not None and part.number == passed_on + 1:  # others are repeated
+                    _pass_on(part, native)
+                    passed_on += 1
             raise Interrupted("the answer of a model call is incomplete")
         finally:
             with self._lock:
@@ -175,8 +189,23 @@ class RemoteModel:
         return self._models.complete(self._agent, self._budget, request, deadline, self._conversation)
 
     def forward(self, request: Request, native: NativeExchange) -> Completion:
-        """Not available: runs of such agents are refused before they begin."""
-        raise InputError("a worker cannot forward the requests of a program's own client")
+        """See the contract."""
+        return self._models.complete(self._agent, self._budget, request, None, self._conversation, native)
+
+
+def _sent(native: NativeExchange) -> NativeRequest:
+    return NativeRequest(path=native.path, headers=dict(native.headers), body=encoded(native.body))
+
+
+def _pass_on(part: Answer, native: NativeExchange) -> None:
+    """Give a part of the response to the program. Raises Interrupted if it does not accept it."""
+    try:
+        if part.status is not None:
+            native.started(part.status, part.headers)
+        if part.data is not None:
+            native.received(decoded(part.data))
+    except ValueError as error:
+        raise Interrupted(f"the response of a model call is not valid: {error}") from None
 
 
 def _error(failure: Failure, line: list[Budget]) -> AgentBenchError:

@@ -58,6 +58,17 @@ def reasons(path: str, body: Any, **more: Any) -> str:
 
 
 @pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
+@pytest.mark.parametrize("limits", [Limits(), Limits(max_tokens=9000, temperature=0.5, top_p=0.9)], ids=["free", "set"])
+def test_an_admitted_request_is_admitted_again_unchanged(file: Path, limits: Limits) -> None:
+    """The process that writes a run checks the requests of workers again, with the real name of the model."""
+    once = replay(file.stem, limits=limits)
+    models = ModelMap(names={"maker/model": "maker/model"})
+    again = send(f"/v1/{once.path}", once.body, headers=once.headers, models=models, limits=limits)
+    assert (again.body, again.headers, again.request) == (once.body, once.headers, once.request)
+    assert (again.path, again.media, again.stream, again.stripped) == (once.path, once.media, once.stream, ())
+
+
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
 def test_recorded_requests_are_forwarded(file: Path) -> None:
     """Shapes of requests of Claude Code 2.1.330, Codex 0.169.0, OpenCode 1.18.33 and mini-swe-agent 2.4.6."""
     entry = json.loads(file.read_text())

@@ -40,6 +40,7 @@ def test_workers_and_threads_give_the_same_run(make_suite: Any, agentbench: Agen
     for executor in BOTH:
         done = agentbench("run", *flags, "--executor", executor, "--out", executor)
         assert done.code == 0, done.err
+        assert "lost" not in done.err, done.err
     threads, workers = only_run("threads"), only_run("memory")
     assert seen(workers) == seen(threads)
     assert event_types(workers) == event_types(threads)
@@ -63,6 +64,7 @@ def test_model_calls_are_made_by_the_coordinator(
             url = ("--set", f"llm.base_url={server.base_url}")
             done = agentbench("run", "--suite", "mini", *flags, *url, "--executor", executor, "--out", executor)
             assert done.code == 0, done.err
+        assert "lost" not in done.err, done.err
     threads, workers = only_run("threads"), only_run("memory")
     assert seen(workers) == seen(threads)
     assert Counter(event_types(workers)) == Counter(event_types(threads))

@@ -108,9 +108,7 @@ class WorkersExecutor:
             self._closed = True
             processes = list(self._processes.values())
         for process in processes:
-            with contextlib.suppress(OSError):
-                if process.stdin is not None:
-                    process.stdin.close()
+            _close_input(process)
         deadline = time.monotonic() + _GRACE_SEC
         for process in processes:
             try:
@@ -158,7 +156,8 @@ class WorkersExecutor:
         """Take back the attempts of processes that have ended."""
         with self._lock:
             ended = {name: process for name, process in self._processes.items() if process.poll() is not None}
-            for name in ended:
+            for name, process in ended.items():
+                _close_input(process)
                 del self._processes[name]
         for name, process in ended.items():
             if process.returncode and not work.stop.expired:
@@ -169,10 +168,19 @@ class WorkersExecutor:
         """Wait until workers have learned that nothing is left."""
         assert self._remote is not None
         deadline = time.monotonic() + _GRACE_SEC
-        while (self._remote.workers or self._processes) and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
             with self._lock:
-                self._processes = {name: each for name, each in self._processes.items() if each.poll() is None}
+                running = any(process.poll() is None for process in self._processes.values())
+            if not (running or self._remote.workers):
+                return
             time.sleep(_LOOK_EVERY_SEC)
+
+
+def _close_input(process: subprocess.Popen[bytes]) -> None:
+    """Close the standard input of a process, which ends it if it is still running."""
+    with contextlib.suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.close()
 
 
 def _address(listen: str) -> tuple[str, int]:

@@ -13,10 +13,10 @@ from typing import Protocol
 
 import attrs
 
-from agentbench_bridge.gateway import SHARED, BridgedAttempt
+from agentbench_bridge.gateway import SHARED, BridgedAttempt, ForwardedExchange
 from agentbench_bridge.options import ProgramOptions
 from agentbench_bridge.programs.store import Program
-from agentbench_bridge.protocols import Limits, ModelMap
+from agentbench_bridge.protocols import Limits, ModelMap, RefusedError, admit, reader
 from agentbench_core import (
     AgentResult,
     AttemptContext,
@@ -25,7 +25,11 @@ from agentbench_core import (
     ExecResult,
     InputError,
     Interrupted,
+    ModelInfo,
+    NativeExchange,
+    NativeResponse,
     ProgramContext,
+    Request,
     SandboxError,
     ToolError,
 )
@@ -112,6 +116,18 @@ class ProgramRunner:
         """See the contract."""
         return {} if self._recipe.program is None else self._recipe.program.identity
 
+    def admit(
+        self, path: str, headers: Mapping[str, str], body: bytes, model: ModelInfo, response: NativeResponse
+    ) -> tuple[Request, NativeExchange]:
+        """See the contract. What this agent has admitted once is admitted again unchanged."""
+        try:
+            admitted = admit(
+                f"/v1/{path}", headers, body, models=ModelMap(names={model.name: model.name}), limits=limits_of(model)
+            )
+        except RefusedError as error:
+            raise InputError(f"a request was refused: {error}") from None
+        return admitted.request, ForwardedExchange(admitted, reader(admitted), response)
+
     def solve(self, context: AttemptContext) -> AgentResult:
         """Run the program until it ends, or until the attempt is stopped."""
         program = context.program
@@ -120,9 +136,7 @@ class ProgramRunner:
         sandbox = program.sandbox
         model = self._recipe.options.slug or program.model.name.rpartition("/")[2]
         names = dict.fromkeys((model, *self._recipe.options.models), program.model.name)
-        limits = Limits(
-            max_tokens=program.model.max_tokens, temperature=program.model.temperature, top_p=program.model.top_p
-        )
+        limits = limits_of(program.model)
         self._check_fits(program, context.deadline)
         home, existing = self._make_home(program, context.deadline)
         endpoint = sandbox.listen()
@@ -186,6 +200,11 @@ class ProgramRunner:
         message = f"the program ended with exit code {result.exit_code}"
         tail = _read(program, f"{home}/stderr.log").decode("utf-8", "replace").strip()[-_TAIL:]
         return AgentResult(ended="tool_error", message=f"{message}\n{tail}".rstrip())
+
+
+def limits_of(model: ModelInfo) -> Limits:
+    """The settings that requests have to use."""
+    return Limits(max_tokens=model.max_tokens, temperature=model.temperature, top_p=model.top_p)
 
 
 @contextlib.contextmanager

@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Literal, cast
 
-from agentbench_bridge.gateway.spool import Answer
 from agentbench_bridge.protocols import Admitted, Reader
-from agentbench_core import Completion
+from agentbench_core import Completion, NativeResponse
 
 _PASSED_ON = {
     "cache-control",
@@ -32,7 +31,7 @@ _WITHOUT_BODY = {204, 205}
 class ForwardedExchange:
     """Implements ``NativeExchange``: passes bytes on unchanged, and then parses its copy of them."""
 
-    def __init__(self, admitted: Admitted, reader: Reader, answer: Answer) -> None:
+    def __init__(self, admitted: Admitted, reader: Reader, answer: NativeResponse) -> None:
         self._admitted = admitted
         self._reader = reader
         self._answer = answer
