@@ -24,6 +24,7 @@ CONFORMANCE: Mapping[str, tuple[str, str]] = {
     "scorer": ("ScorerConformance", "broken_scorers.py"),
     "reporter": ("ReporterConformance", "broken_reporters.py"),
     "auditor": ("AuditorConformance", "broken_auditors.py"),
+    "executor": ("ExecutorConformance", "broken_executors.py"),
 }
 """For each kind, the class with all of its checks, and the files of its doubles."""
 SPECIAL = {

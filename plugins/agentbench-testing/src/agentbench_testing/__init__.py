@@ -13,7 +13,8 @@ For your own tests: :func:`make_context` creates the context of an agent, with r
 a bug, and a scripted model (:func:`says`, :func:`calls`). :class:`ScriptedLLM` is a provider with such a model,
 :class:`CallDouble` records what a provider reports to the harness, and :class:`NativeDouble` what it passes on of the
 response to a forwarded request. :class:`FakeClock` lets a deadline pass without waiting. :func:`write_run` creates run
-directories; :class:`RecordingReporter` records what a run passes to a reporter. Doubles of a sandbox
+directories; :class:`RecordingReporter` records what a run passes to a reporter. :class:`WorkDouble` hands out functions
+as attempts to an executor. Doubles of a sandbox
 (:class:`SandboxDouble` and related classes) delegate to a real one, except for methods that you override.
 
 With ``pytest_plugins = ["agentbench_testing.fixtures"]`` in a ``conftest.py``, tests have these fixtures:

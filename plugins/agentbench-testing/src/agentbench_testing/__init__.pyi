@@ -12,6 +12,7 @@ from .conformance import (
     AdversaryConformance as AdversaryConformance,
     AgentConformance as AgentConformance,
     AuditorConformance as AuditorConformance,
+    ExecutorConformance as ExecutorConformance,
     ForwardingLLMConformance as ForwardingLLMConformance,
     IsolatedProgramSandboxConformance as IsolatedProgramSandboxConformance,
     IsolatedSandboxConformance as IsolatedSandboxConformance,
@@ -44,6 +45,7 @@ from .doubles.sandboxes import (
     ProviderDouble as ProviderDouble,
     SandboxDouble as SandboxDouble,
 )
+from .doubles.work import WorkDouble as WorkDouble
 from .doubles.workbench import (
     Workbench as Workbench,
     builtin_tools as builtin_tools,

@@ -15,6 +15,7 @@
 | scorer | `ScorerConformance` | `make_scorer` |
 | reporter | `ReporterConformance` | `make_reporter` |
 | auditor | `AuditorConformance` | `make_auditor` |
+| executor | `ExecutorConformance` | `make_executor` |
 
 Checks of agents, tools, scorers and auditors run in the ``local`` sandbox. Set ``sandboxes = ("local", "docker")`` on
 the class to run them in both; the test ids contain the name of the sandbox.
@@ -31,6 +32,7 @@ from agentbench_testing.checks.agent.adversary import AdversaryChecks
 from agentbench_testing.checks.agent.checks import AgentLifetimeChecks, AgentModelChecks
 from agentbench_testing.checks.agent.wrapped import WrappedAgentChecks
 from agentbench_testing.checks.auditor import AuditorChecks
+from agentbench_testing.checks.executor.checks import EndingChecks as ExecutorEndingChecks, PlaceChecks, PreflightChecks
 from agentbench_testing.checks.llm.answers import AnswerChecks, LifeChecks
 from agentbench_testing.checks.llm.forwarding import ForwardingChecks
 from agentbench_testing.checks.llm.traffic import FaultChecks, TrafficChecks
@@ -130,3 +132,7 @@ class ReporterConformance(ReporterChecks):
 
 class AuditorConformance(AuditorChecks):
     """Checks for every auditor, on attempts of every kind and on a task in each of ``sandboxes``."""
+
+
+class ExecutorConformance(PreflightChecks, PlaceChecks, ExecutorEndingChecks):
+    """Checks for every executor that runs attempts in this process. The attempts are small functions."""
