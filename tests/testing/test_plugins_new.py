@@ -179,6 +179,9 @@ def test_readme_command_of_new_plugins_works(
     elif kind == "reporter":
         (badge,) = Path("artifacts/runs").glob("*/**/badge.json")
         assert json.loads(badge.read_text())["message"] == "1 of 1 passed"
+    elif kind == "executor":
+        (manifest,) = Path("artifacts/runs").glob("*/run.json")
+        assert json.loads(manifest.read_text())["config"]["executor.name"]["value"] == "my-executor"
 
 
 # --- the command -------------------------------------------------------------------------------------------------
@@ -254,7 +257,7 @@ def test_an_unknown_kind(new: Command) -> None:
     """The message lists the kinds."""
     done = new("mine", "--kind", "agnet")
     assert done.code == 2
-    assert "'agent', 'sandbox', 'llm', 'tool', 'scorer', 'auditor', 'reporter'" in done.err
+    assert "'agent', 'sandbox', 'llm', 'tool', 'scorer', 'auditor', 'reporter', 'executor'" in done.err
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,10 @@ PLUGIN_KINDS: Mapping[str, KindTexts] = {
         summary="writes badge.json, the data for a badge",
         run='--agent scripted --set "reporters=[console,{name}]"',
     ),
+    "executor": KindTexts(
+        summary="starts its threads one after the other, with a pause",
+        run="--agent scripted --executor {name}",
+    ),
 }
 """The kinds with a directory of templates."""
 
