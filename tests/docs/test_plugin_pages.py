@@ -18,7 +18,10 @@ from agentbench_core import (
     AttemptAudit,
     AttemptContext,
     Environment,
+    Executor,
+    ExpectedAttempts,
     LLMCall,
+    RemoteWork,
     RunView,
     Sandbox,
     SandboxProvider,
@@ -26,6 +29,7 @@ from agentbench_core import (
     TaskAudit,
     TaskFacts,
     ToolContext,
+    Work,
 )
 from agentbench_core.plugin.kinds import KINDS, REGISTRATIONS
 from agentbench_testing import builtin_tools
@@ -134,6 +138,7 @@ def members(cls: type) -> Collection[str]:
         ("write-a-reporter", [RunView]),
         ("write-an-llm", [LLMCall]),
         ("write-a-sandbox", [SandboxProvider, Environment, Sandbox]),
+        ("write-an-executor", [Executor, ExpectedAttempts, Work, RemoteWork]),
     ],
 )
 def test_page_of_a_kind_documents_its_interfaces(name: str, classes: list[type]) -> None:

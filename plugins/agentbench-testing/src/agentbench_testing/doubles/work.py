@@ -57,6 +57,12 @@ class WorkDouble:
             return len(self._waiting) + len(self._running)
 
     @property
+    def finished(self) -> bool:
+        """Whether no attempt is running, and none will be handed out any more."""
+        with self._changed:
+            return not self._running and (self._stop.expired or not self._waiting)
+
+    @property
     def stop(self) -> Deadline:
         """Ends at :meth:`interrupt`."""
         return self._stop.shown()
