@@ -127,13 +127,16 @@ def _metadata_directories() -> Iterator[Path]:
     """The directories of all distributions on the path, in the order of the path."""
     for entry in dict.fromkeys(sys.path):
         with contextlib.suppress(OSError):  # missing, not readable, or a zip file
-            yield from sorted(path for path in Path(entry).iterdir() if path.suffix in (".dist-info", ".egg-info"))
+            with os.scandir(entry or ".") as files:
+                found = sorted(file.path for file in files if file.name.endswith((".dist-info", ".egg-info")))
+            yield from map(Path, found)
 
 
 def _ours(directory: Path) -> Mapping[str, str]:
     """The values of a distribution's plugin entry points, by name. A damaged line does not affect other lines."""
+    text = _read(directory, "entry_points.txt")
     result, group = {}, ""
-    for line in map(str.strip, _read(directory, "entry_points.txt").splitlines()):
+    for line in map(str.strip, text.splitlines() if hookspecs.PROJECT in text else ()):  # most have none of ours
         name, _, value = (part.strip() for part in line.partition("="))
         if line.startswith("["):
             group = line.strip("[]").strip()

@@ -10,6 +10,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 import attrs
@@ -52,12 +53,14 @@ def load_plugin(source: Provenance, entry_point: str, trace: Trace) -> Loaded:
         module = import_entry_point(entry_point)
     trace(f"{who}  imported in {_milliseconds(began)}")
     _check_version(module, source)
-    _check_hooks(module)
+    hooks = _hooks(module)
+    if not hooks:
+        return Loaded(components=(), notes=tuple(notes))
     manager = pluggy.PluginManager(hookspecs.PROJECT)  # one per plugin: errors of one do not affect the others
-    manager.add_hookspecs(hookspecs)
+    manager.add_hookspecs(_namespace({hook: getattr(hookspecs, hook) for hook in hooks}))
     with warnings.catch_warnings(record=True) as warned:  # pluggy warns about deprecated hooks
         warnings.simplefilter("always")
-        manager.register(module, who)
+        manager.register(_namespace(hooks), who)
     manager.check_pending()
     components = _call_hooks(manager, source, notes, trace)
     notes += [str(warning.message) for warning in warned]
@@ -67,8 +70,8 @@ def load_plugin(source: Provenance, entry_point: str, trace: Trace) -> Loaded:
 def _call_hooks(manager: pluggy.PluginManager, source: Provenance, notes: list[str], trace: Trace) -> list[Component]:
     components: list[Component] = []
     for hook, kind in _HOOKS.items():
-        caller = getattr(manager.hook, hook)
-        if not caller.get_hookimpls():
+        caller = getattr(manager.hook, hook, None)
+        if caller is None:
             continue
         began, before = time.perf_counter(), len(components)
         with silenced(notes):
@@ -133,8 +136,12 @@ def _check_entry_point(value: str) -> None:
         raise PluginError(f"its entry point is not a module: {value!r}{hint}")
 
 
-def _check_hooks(module: object) -> None:
-    """Raise PluginError for an unknown hook (naming the closest one), an unmarked hook, and a wrong parameter."""
+def _hooks(module: object) -> Mapping[str, object]:
+    """The hooks of a plugin, by name.
+
+    Raises PluginError for an unknown hook (naming the closest one), an unmarked hook, and a wrong parameter.
+    """
+    hooks: dict[str, object] = {}
     for name in dir(module):
         result: Any = getattr(module, name, None)
         marked = inspect.isroutine(result) and hasattr(result, f"{hookspecs.PROJECT}_impl")
@@ -145,6 +152,16 @@ def _check_hooks(module: object) -> None:
             raise PluginError(f"{name} is not marked with @hookimpl and would never be called")
         elif others := [parameter for parameter in inspect.signature(result).parameters if parameter != "register"]:
             raise PluginError(f"the parameter of {name} must be named 'register', not {others[0]!r}")
+        else:
+            hooks[name] = result
+    return hooks
+
+
+def _namespace(hooks: Mapping[str, object]) -> ModuleType:
+    """A module with only these hooks: pluggy takes long to search all names of a plugin and of ``hookspecs``."""
+    namespace = ModuleType(hookspecs.PROJECT)
+    vars(namespace).update(hooks)
+    return namespace
 
 
 def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[..., None]:

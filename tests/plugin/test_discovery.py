@@ -172,6 +172,14 @@ def test_a_good_plugin_registers(plugin: Callable[..., Path]) -> None:
     assert (found.source.distribution, found.source.version, found.summary) == ("agentbench-good", "1.0", "says hello")
 
 
+def test_a_plugin_without_hooks_works(plugin: Callable[..., Path]) -> None:
+    """It registers nothing, which ``plugins check`` reports."""
+    plugin("idle", "AGENTBENCH_API = 1")
+    plugins = discover()
+    assert [each.status for each in plugins.plugins if each.source.plugin == "idle"] == ["ok"]
+    assert [each.name for each in plugins.registry.all() if each.source.plugin == "idle"] == []
+
+
 @pytest.mark.parametrize("case", BROKEN)
 def test_broken_plugin_is_named_and_others_work(plugin: Callable[..., Path], case: str) -> None:
     """The core and other plugins still work."""
