@@ -13,16 +13,13 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
-from agentbench_core.plugin import discovery, loading
-from agentbench_core.plugin.loading import Loaded, Trace, untraced
-from agentbench_core.plugin.registry import Provenance
 from agentbench_core.values.task import EnvironmentSettings
 
 if TYPE_CHECKING:  # needed only by tests with a browser
@@ -187,38 +184,6 @@ def accessibility_problems() -> Callable[..., list[str]]:
         ]
 
     return check
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _load_plugins_once() -> Iterator[None]:
-    """Load this project's plugins once per process, and not in each command of a test: it takes half of a short one.
-
-    Plugins of tests are loaded each time, and so are those that a test has patched or whose loading is traced.
-    """
-    load, ours, here = loading.load_plugin, discovery._ours, Path(__file__).parent
-    loaded: dict[tuple[Provenance, str], tuple[dict[str, object], Loaded]] = {}
-    entry_points: dict[Path, Mapping[str, str]] = {}
-
-    def load_once(source: Provenance, entry_point: str, trace: Trace) -> Loaded:
-        module = sys.modules.get(entry_point)
-        key = (source, entry_point)
-        if trace is not untraced or module is None or not Path(module.__file__ or "").is_relative_to(here):
-            return load(source, entry_point, trace)
-        if key not in loaded or loaded[key][0] != vars(module):
-            loaded[key] = (dict(vars(module)), load(source, entry_point, trace))
-        return loaded[key][1]
-
-    def read_once(directory: Path) -> Mapping[str, str]:
-        if not directory.is_relative_to(sys.prefix):
-            return ours(directory)
-        if directory not in entry_points:
-            entry_points[directory] = ours(directory)
-        return entry_points[directory]
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(discovery, "load_plugin", load_once)
-        patched.setattr(discovery, "_ours", read_once)
-        yield
 
 
 _NOT_RUN = "not run: "
