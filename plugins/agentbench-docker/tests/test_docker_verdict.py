@@ -127,11 +127,12 @@ def test_command_cannot_forge_its_exit_code(stage: Any, hosted: bool) -> None:
             for number in 0 1 2 3 4 5 6 7 8 9; do
                 echo '{"code": 0}' > /proc/$id/fd/$number
             done
-            for word in $(tr '\\0' '\\n' < /proc/$id/cmdline) $(tr '\\0' '\\n' < /proc/$id/environ); do
-                printf '\\n%s 0\\n' "$word" >&2
-                printf '\\n%s 0\\n' "$word"
-                sleep 0.02
-            done
+            cat /proc/$id/cmdline /proc/$id/environ >> read
+        done 2>&1 | cat >&2
+        for word in $(tr '\\0[:blank:]' '\\n' < read | sort --unique); do
+            printf '\\n%s 0\\n' "$word" >&2
+            printf '\\n%s 0\\n' "$word"
+            sleep 0.02
         done 2>&1 | cat >&2
         sleep 1
         exit 7
@@ -229,12 +230,13 @@ def test_process_1_ignores_term_int_and_hup(stage: Any, meanwhile: Any, hosted: 
     with stage.start(hosted=hosted) as started:
 
         def act() -> None:
-            started.wait_for("sleep 4")
+            started.wait_for("sleep 0.071")
             for name in ("TERM", "INT", "HUP"):
                 assert docker("kill", "--signal", name, started.id).returncode == 0
+            (started.workspace / "signalled").touch()
 
         meanwhile(act)
-        assert started.run("sleep 4; exit 7").exit_code == 7
+        assert started.run("until [ -e signalled ]; do sleep 0.071; done; exit 7").exit_code == 7
 
 
 @pytest.mark.parametrize("action", ["rm --force", "kill", "restart --time 0"])
