@@ -210,9 +210,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude everything that exists now from garbage collection: thousands of tests and all modules stay anyway."""
+    """Exclude everything that exists now from garbage collection: thousands of tests and all modules stay anyway.
+
+    Collect less often, too: with the default of 700 new objects, it takes up to a sixth of the time of a directory.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
