@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
+
 import agentbench_core
 
 ROOT = Path(agentbench_core.__file__).parent.parent
@@ -52,30 +54,38 @@ KNOWN = {
 }
 
 
-@functools.cache
-def parsed() -> list[tuple[str, ast.AST]]:
-    """Every node of the sources, with its file."""
-    return [(str(path.relative_to(ROOT)), node) for path in SOURCES for node in ast.walk(ast.parse(path.read_text()))]
+@attrs.frozen
+class Found:
+    """What the sources contain, each with its file. Whole syntax trees would take long to search for garbage."""
+
+    calls: list[tuple[str, str, list[ast.keyword]]]
+    """The called expression as text, and the keyword arguments."""
+    imports: list[tuple[str, str]]
+    """Dotted names."""
+    constants: list[tuple[str, object]]
 
 
 @functools.cache
-def all_calls() -> list[tuple[str, str, ast.Call]]:
-    """Every call in the sources: its file, the called expression as text, and the node."""
-    return [(file, ast.unparse(node.func), node) for file, node in parsed() if isinstance(node, ast.Call)]
+def found() -> Found:
+    """Parse all sources."""
+    result = Found([], [], [])
+    for path in SOURCES:
+        file = str(path.relative_to(ROOT))
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                result.calls.append((file, ast.unparse(node.func), node.keywords))
+            elif isinstance(node, ast.Import):
+                result.imports.extend((file, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                result.imports.extend((file, f"{node.module}.{alias.name}") for alias in node.names)
+            elif isinstance(node, ast.Constant):
+                result.constants.append((file, node.value))
+    return result
 
 
-def calls_of(pattern: str | re.Pattern[str]) -> Iterator[tuple[str, ast.Call]]:
-    """Calls whose called expression matches the pattern, each with its file."""
-    return ((file, call) for file, called, call in all_calls() if re.fullmatch(pattern, called))
-
-
-def imports() -> Iterator[tuple[str, str]]:
-    """Every import in the sources as a dotted name, with its file."""
-    for file, node in parsed():
-        if isinstance(node, ast.Import):
-            yield from ((file, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from ((file, f"{node.module}.{alias.name}") for alias in node.names)
+def calls_of(pattern: str | re.Pattern[str]) -> Iterator[tuple[str, list[ast.keyword]]]:
+    """Calls whose called expression matches the pattern: the file and the keyword arguments of each."""
+    return ((file, words) for file, called, words in found().calls if re.fullmatch(pattern, called))
 
 
 def test_only_known_code_starts_processes() -> None:
@@ -88,12 +98,7 @@ def test_only_known_code_starts_processes() -> None:
 
 def test_no_process_runs_in_a_workspace() -> None:
     """H34, G09: git runs in its own repository, the server of `local` in ``/``, and no process in a workspace."""
-    where = {
-        (file, ast.unparse(word.value))
-        for file, call in calls_of(STARTS)
-        for word in call.keywords
-        if word.arg == "cwd"
-    }
+    where = {(file, ast.unparse(word.value)) for file, words in calls_of(STARTS) for word in words if word.arg == "cwd"}
     assert where == {
         ("agentbench_core/workspace/git.py", "self.git_dir"),
         (f"{LOCAL}/process.py", "'/'"),
@@ -110,9 +115,9 @@ def test_no_process_runs_in_a_workspace() -> None:
 
 def test_no_shell_and_no_indirect_process_start() -> None:
     """H33, H34: arguments are lists, no shell is used, and ``subprocess`` is only called by its full name."""
-    for _, call in calls_of(STARTS):
-        assert not any(word.arg in ("shell", "executable", None) for word in call.keywords)
-    for file, name in imports():
+    for _, words in calls_of(STARTS):
+        assert not any(word.arg in ("shell", "executable", None) for word in words)
+    for file, name in found().imports:
         hidden = name.startswith(
             ("subprocess.", "pty.", "os.exec", "os.spawn", "os.system", "os.popen", "multiprocessing")
         )
@@ -122,12 +127,8 @@ def test_no_shell_and_no_indirect_process_start() -> None:
 def test_no_other_git_library_or_command() -> None:
     """G01, G09: no library that runs git, and no git command that touches a working tree."""
     libraries = ("git", "pygit2", "dulwich", "patch", "whatthepatch", "unidiff")
-    assert not [(file, name) for file, name in imports() if name.split(".")[0] in libraries]
-    words = {
-        node.value
-        for file, node in parsed()
-        if file.startswith("agentbench_core/workspace/") and isinstance(node, ast.Constant)
-    }
+    assert not [(file, name) for file, name in found().imports if name.split(".")[0] in libraries]
+    words = {value for file, value in found().constants if file.startswith("agentbench_core/workspace/")}
     assert words & GIT_COMMANDS == {
         *("bundle", "cat-file", "commit-tree", "describe", "diff-tree", "fast-import", "fetch"),
         *("ls-tree", "pack-objects", "read-tree", "rev-parse", "update-ref"),
@@ -146,9 +147,9 @@ GIT_COMMANDS = {
 def test_nothing_is_unpacked() -> None:
     """H22: tasks are directories; only packages of agents' programs and packed runs are unpacked, by our own rules."""
     unpackers = ("tarfile", "zipfile", "shutil.unpack_archive", "zipimport", "patoolib", "py7zr", "rarfile")
-    found = {(file, name) for file, name in imports() if name.startswith(unpackers)}
+    unpacking = {(file, name) for file, name in found().imports if name.startswith(unpackers)}
     packed_runs = "plugins/agentbench-runs/src/agentbench_runs"
-    assert found == {
+    assert unpacking == {
         (f"{PROGRAMS}/unpack.py", "tarfile"),  # N02
         (f"{packed_runs}/packing.py", "tarfile"),
         (f"{packed_runs}/unpacking.py", "tarfile"),  # R01 to R08
@@ -159,5 +160,5 @@ def test_nothing_is_unpacked() -> None:
 def test_nothing_is_unpickled() -> None:
     """H23: data from disk or a sandbox is text and JSON, never objects that execute code when loaded."""
     loaders = ("pickle", "marshal", "shelve", "dill", "joblib", "jsonpickle")
-    assert not [(file, name) for file, name in imports() if name.split(".")[0] in loaders]
+    assert not [(file, name) for file, name in found().imports if name.split(".")[0] in loaders]
     assert not list(calls_of(r"eval|exec|builtins\.(eval|exec)|__import__"))
