@@ -1,4 +1,4 @@
-"""Shared fixtures: those of the kit, temporary plugins, and the ``agentbench`` command."""
+"""Shared fixtures: those of the kit, temporary plugins, and records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from agentbench_core import ExecResult
-from agentbench_core.cli.main import main
 from agentbench_local import launcher, provider
 from agentbench_local.preparation import OF_INTERPRETER, Captures
 from agentbench_local.process import Command, Order, Supervision
@@ -75,20 +74,6 @@ def _start_supervisors_once(_supervision: type[Supervision], monkeypatch: pytest
     Runs in processes of their own start theirs.
     """
     monkeypatch.setattr(launcher, "Supervision", _supervision)
-
-
-@pytest.fixture
-def agentbench(capfd: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
-    """Run the command in this process."""
-
-    def run(*arguments: str) -> Ended:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            main(list(arguments))
-        out, err = capfd.readouterr()
-        return Ended(int(stop.value.code or 0), out, err)
-
-    return run
 
 
 @pytest.fixture

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
-from agentbench_core.cli.main import main
 from agentbench_testing import write_run
-from agentbench_testing.fixtures import make_task as make_task, run_agentbench as run_agentbench
+from agentbench_testing.fixtures import (
+    agentbench as agentbench,
+    make_task as make_task,
+    run_agentbench as run_agentbench,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -19,29 +21,6 @@ def _own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("AGENTBENCH_DISABLE_PLUGINS", raising=False)
-
-
-@attrs.frozen
-class Ended:
-    """A command that has ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def agentbench(capfd: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
-    """Run the command in this process."""
-
-    def run(*arguments: str) -> Ended:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            main(list(arguments))
-        out, err = capfd.readouterr()
-        return Ended(int(stop.value.code or 0), out, err)
-
-    return run
 
 
 @pytest.fixture

@@ -85,12 +85,15 @@ def test_run_of_a_suite(
 
 OWN_CONFTEST = 'pytest_plugins = ["agentbench_testing.fixtures"]\n'
 OWN_TEST = """
-from agentbench_testing import MakeTask, RunAgentbench
+from agentbench_testing import MakeTask, RunAgentbench, RunHere
 
-def test_it(make_task: MakeTask, make_suite, run_agentbench: RunAgentbench, tmp_path):
+def test_it(make_task: MakeTask, make_suite, run_agentbench: RunAgentbench, agentbench: RunHere, tmp_path):
     assert make_task() == tmp_path / "tasks/mini/one"
     done = run_agentbench("--version")
     assert (done.code, done.err) == (0, "")
+    print("before")
+    assert agentbench("--version") == done
+    assert agentbench("no-such-command").code == 2
 """
 
 

@@ -25,6 +25,7 @@ fixture             returns                                                     
 make_task           a function that writes a small shell or Python task               :class:`MakeTask`
 make_suite          a function that writes several such tasks                         :class:`MakeSuite`
 run_agentbench      a function that runs ``agentbench`` in its own process            :class:`RunAgentbench`
+agentbench          a function that runs ``agentbench`` in the process of the tests   :class:`RunHere`
 ==================  ================================================================  =================================
 
 The names are listed in ``__init__.pyi`` and loaded on first use, so that importing this package is fast.

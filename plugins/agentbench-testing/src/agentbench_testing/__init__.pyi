@@ -52,4 +52,10 @@ from .doubles.workbench import (
     make_context as make_context,
     open_workbench as open_workbench,
 )
-from .fixtures import Ended as Ended, MakeSuite as MakeSuite, MakeTask as MakeTask, RunAgentbench as RunAgentbench
+from .fixtures import (
+    Ended as Ended,
+    MakeSuite as MakeSuite,
+    MakeTask as MakeTask,
+    RunAgentbench as RunAgentbench,
+    RunHere as RunHere,
+)

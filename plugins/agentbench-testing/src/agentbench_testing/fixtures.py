@@ -111,6 +111,16 @@ class RunAgentbench(Protocol):
         """
 
 
+class RunHere(Protocol):
+    """The type of the fixture ``agentbench``."""
+
+    def __call__(self, *arguments: str) -> Ended:
+        """Run the ``agentbench`` command in this process, with its working directory and environment variables.
+
+        It is faster than a process of its own, and what a test has patched applies to it.
+        """
+
+
 @pytest.fixture
 def make_task(tmp_path: Path) -> MakeTask:
     """Writes tasks; see :class:`MakeTask`."""
@@ -172,6 +182,21 @@ def run_agentbench(tmp_path: Path) -> RunAgentbench:
             env={**inherited, "XDG_CACHE_HOME": str(tmp_path / "cache"), **variables},
         )
         return Ended(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def agentbench(capfd: pytest.CaptureFixture[str]) -> RunHere:
+    """Runs the command in this process; see :class:`RunHere`."""
+    from agentbench_core.cli.main import main  # slow to import, and not needed by every test
+
+    def run(*arguments: str) -> Ended:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main(list(arguments))
+        out, err = capfd.readouterr()
+        return Ended(int(stop.value.code or 0), out, err)
 
     return run
 
