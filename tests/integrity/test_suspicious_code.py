@@ -206,7 +206,7 @@ def nested(levels: int) -> str:
         ("\n".join(f"exec('x = {n}')" for n in range(20)), []),
         ("x = 'a' + x\nx += x\nexec(x)", []),
         ("exec(" + " + ".join(["'x = 1;'"] * 400) + ")", []),
-        ("\n".join(f"exec('exec(\"{n}\")')" for n in range(5_000)), [UNREADABLE]),
+        ("\n".join(f"exec('exec(\"{n}\")')" for n in range(1_000)), [UNREADABLE]),
     ],
     ids=["doubles", "nested", "brackets", "methods", "sums", "bomb", "some", "itself", "long sum", "many"],
 )
