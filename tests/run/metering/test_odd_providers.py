@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agentbench_core import open_run
+from agentbench_core.run.attempt import agent as agent_phase
 
 ODD = '''
     import pathlib, threading, time, attrs
@@ -205,6 +206,13 @@ def test_no_calls_after_a_provider_failure(make_task: Any, run: Run, records: An
     assert len(lines("llm_request")) == 1
 
 
+@pytest.fixture
+def little_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A provider that does not return at its deadline is given up soon."""
+    monkeypatch.setattr(agent_phase, "GRACE_SEC", 0.3)
+
+
+@pytest.mark.usefixtures("little_grace")
 def test_hanging_provider_affects_only_its_attempt(make_task: Any, run: Run, records: Any) -> None:
     """The worst case is charged, and the next attempts do not wait for it."""
     make_task("one")
@@ -217,6 +225,7 @@ def test_hanging_provider_affects_only_its_attempt(make_task: Any, run: Run, rec
     assert open_run(only_run()).spent_usd() > 0
 
 
+@pytest.mark.usefixtures("little_grace")
 def test_late_answer_changes_no_evidence(make_task: Any, run: Run, records: Any) -> None:
     """An answer after the record was written is in no file."""
     make_task("one")
