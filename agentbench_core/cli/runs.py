@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import attrs
 import click
 
 from agentbench_core.cli.app import print_json, print_table, say, shortened
@@ -20,6 +21,7 @@ from agentbench_core.evidence.recovery import rebuild, restore_manifest
 from agentbench_core.evidence.run_list import run_name
 from agentbench_core.evidence.tags import read_tags
 from agentbench_core.run.group.differences import in_words
+from agentbench_core.values.events import TaskFinished, TaskStarted
 from agentbench_core.values.failures import Outcome
 from agentbench_core.values.record import AttemptRecord
 
@@ -66,6 +68,7 @@ def show_run(run_dir: Path, as_json: bool) -> None:
         say(f"{name:8} {value}")
     say()
     quarantined = {task.id: task.quarantined for task in manifest.tasks if task.quarantined}
+    places = _places(run)
     rows = [
         (
             record.task_id,
@@ -75,11 +78,15 @@ def show_run(run_dir: Path, as_json: bool) -> None:
             str(record.outcome),
             str(record.usage.steps),
             f"{record.duration_sec:.1f}",
+            *places.column(record.attempt_id),
             _evidence(record),
         )
         for record in records
     ]
-    print_table(("TASK", "REPEAT", "RESULT", "OUTCOME", "STEPS", "SECONDS", "EVIDENCE"), rows)
+    headings = ("TASK", "REPEAT", "RESULT", "OUTCOME", "STEPS", "SECONDS")
+    print_table((*headings, *(["WORKER"] if places.workers else []), "EVIDENCE"), rows)
+    for started in places.running.values() if places.workers else ():
+        say(f"running on {started.worker}: {started.task_id}, repeat {started.repeat}")
     for task_id, reason in quarantined.items():
         say(f"{task_id}: quarantined, and excluded from headline figures: {reason}")
     why = run.explanations()
@@ -96,6 +103,33 @@ def show_run(run_dir: Path, as_json: bool) -> None:
 def _evidence(record: AttemptRecord) -> str:
     """The directory of an attempt's files, relative to the run directory; records from other programs may lack it."""
     return record.artifact_paths.get("task_dir") or layout.task_directory(record.task_id, record.repeat)
+
+
+@attrs.frozen
+class _Places:
+    """Where the attempts of a run take place, if on workers."""
+
+    workers: Mapping[str, str]
+    """The worker of each attempt, by id; empty for a run without workers."""
+    running: Mapping[str, TaskStarted]
+    """The attempts that have not ended, by id."""
+
+    def column(self, attempt_id: str) -> Sequence[str]:
+        """The worker of an attempt as a column; no column for a run without workers."""
+        return [self.workers.get(attempt_id, "")] if self.workers else []
+
+
+def _places(run: RunDirectory) -> _Places:
+    workers, running = {}, {}
+    for entry in run.events():
+        attempt_id = str(entry.attempt_id)
+        if isinstance(entry.event, TaskStarted):
+            running[attempt_id] = entry.event
+            if entry.event.worker:
+                workers[attempt_id] = entry.event.worker
+        elif isinstance(entry.event, TaskFinished):
+            running.pop(attempt_id, None)
+    return _Places(workers, running)
 
 
 def _draw_delegations(run: RunDirectory, records: Sequence[AttemptRecord]) -> None:
