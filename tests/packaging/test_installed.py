@@ -15,6 +15,7 @@ pytestmark = pytest.mark.index
 
 CHOSEN = (
     "agentbench-bridge",
+    "agentbench-dask",
     "agentbench-docker",
     "agentbench-integrity",
     "agentbench-local",

@@ -1,0 +1,1 @@
+"""Starts worker processes of AgentBench on the workers of a Dask cluster."""

@@ -1,0 +1,78 @@
+"""Options of the ``dask`` executor. Every command imports this module, so it must stay cheap."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+from urllib.parse import urlsplit
+
+import attrs
+
+from agentbench_core import InputError, option
+
+FORMS = "use tls://HOST:PORT with the options ca, cert and key, tcp://127.0.0.1:PORT on this machine, or leave it empty"
+
+
+@attrs.frozen(kw_only=True)
+class DaskOptions:
+    """Options of the ``dask`` executor. The certificates are those of the Dask cluster."""
+
+    scheduler: str = option("", help="address of a Dask scheduler, tls:// or tcp://; empty: a cluster on this machine")
+    processes: int = option(0, help="number of Dask workers on this machine; 0: one per CPU", minimum=0, maximum=1000)
+    ca: str = option("", help="file with the CA certificate of the Dask cluster, for tls://")
+    cert: str = option("", help="file with the certificate of this client, for tls://")
+    key: str = option("", help="file with the private key of this client, for tls://")
+    timeout_sec: float = option(30.0, help="time limit for connecting to the scheduler", minimum=0.001)
+
+    def __attrs_post_init__(self) -> None:
+        files = {"ca": self.ca, "cert": self.cert, "key": self.key}
+        if not self.scheduler:
+            _only_with_tls(files, "a cluster on this machine makes its own certificates")
+            return
+        if self.processes:
+            raise InputError(
+                f"processes is {self.processes}, but the Dask scheduler {self.scheduler} has workers of its own",
+                remedy="remove processes, or leave scheduler empty",
+            )
+        scheme, host, _ = address_parts(self.scheduler)
+        if scheme == "tls":
+            missing = [name for name, path in files.items() if not path]
+            if missing:
+                raise InputError(
+                    f"the Dask scheduler {self.scheduler} needs the options ca, cert and key; "
+                    f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
+                    remedy="set each to a file in PEM format, with the certificates that the Dask cluster uses",
+                )
+            return
+        if not is_loopback(host):
+            raise InputError(
+                f"{self.scheduler} is not on this machine, and tcp:// is neither encrypted nor authenticated: "
+                "anyone who can connect to the scheduler can run code on all its machines",
+                remedy="give the Dask cluster certificates, and use tls:// with the options ca, cert and key",
+            )
+        _only_with_tls(files, f"{self.scheduler} uses no certificates")
+
+
+def address_parts(address: str) -> tuple[str, str, int]:
+    """Scheme, host and port of a scheduler's address. Raises InputError for other forms."""
+    with contextlib.suppress(ValueError):  # not a port, or brackets without an address
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port
+        whole = address == f"{parts.scheme}://{parts.netloc}" and "@" not in address
+        if parts.scheme in ("tcp", "tls") and host and port and whole:
+            return parts.scheme, host, port
+    raise InputError(f"{address!r} is not the address of a Dask scheduler", remedy=FORMS)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the host is a loopback address, or ``localhost``."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _only_with_tls(files: dict[str, str], why: str) -> None:
+    given = [name for name, path in files.items() if path]
+    if given:
+        raise InputError(f"{', '.join(given)} without a scheduler at tls://: {why}", remedy=FORMS)
