@@ -20,6 +20,7 @@ STARTS = re.compile(
     r"|os\.(system|popen|fork|forkpty|exec\w+|spawn\w+|posix_spawn\w*)"
     r"|pty\.\w+|asyncio\.create_subprocess\w*|(multiprocessing|concurrent\.futures\.process)\..*"
 )
+DASK = "plugins/agentbench-dask/src/agentbench_dask"
 DOCKER = "plugins/agentbench-docker/src/agentbench_docker"
 TASKS = "plugins/agentbench-tasks/src/agentbench_tasks"
 PROGRAMS = "plugins/agentbench-bridge/src/agentbench_bridge/programs"
@@ -39,6 +40,8 @@ KNOWN = {
     f"{KIT}/checks/sandbox/isolation.py": "the conformance kit: a process of its own, to be looked for inside",
     f"{LOCAL}/interpreters.py": "Python interpreters of the host, asked for their version",
     f"{MECHANIC}/run_tests.py": "uploaded to a sandbox and run there: tests on changed copies",
+    f"{DASK}/child.py": "modules of ours, which speak Dask",
+    f"{DASK}/ticket.py": "on a Dask worker: the command of a worker process, as the coordinator's executor gave it",
     f"{DOCKER}/container.py": "the docker command, with a container's streams",
     f"{DOCKER}/owner.py": "the docker command, with the standard input of the container that keeps the lease",
     f"{DOCKER}/exec_calls.py": "the same, for images without Python",

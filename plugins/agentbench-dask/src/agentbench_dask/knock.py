@@ -1,0 +1,73 @@
+"""Connects to a scheduler once before Dask does, since Dask reports every failure as a timeout."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+
+from agentbench_core import InputError, UnavailableError
+
+from .options import address_parts
+
+RETRY = 0.2
+"""Seconds between attempts, while nothing listens there yet."""
+
+
+def knock(address: str, *, ca: str, cert: str, key: str, timeout_sec: float) -> None:
+    """Check that something listens there and accepts our certificate.
+
+    Raises:
+        InputError: the files with the certificates cannot be used.
+        UnavailableError: nothing listens there, or the two sides do not accept each other.
+    """
+    scheme, host, port = address_parts(address)
+    context = _context(ca, cert, key) if scheme == "tls" else None
+    deadline = time.monotonic() + timeout_sec
+    connection = _open(address, host, port, timeout_sec)
+    connection.settimeout(max(1.0, deadline - time.monotonic()))
+    try:
+        if context is not None:
+            connection = context.wrap_socket(connection)
+        # The scheduler speaks first. With TLS 1.3, this also shows whether it accepts our certificate.
+        if connection.recv(1):
+            return
+        problem = "it closed the connection"
+    except TimeoutError:
+        problem = "it sends nothing"
+    except OSError as error:
+        problem = getattr(error, "verify_message", "") or error.strerror or str(error)
+    finally:
+        connection.close()
+    raise UnavailableError(
+        f"the scheduler at {address} refused the connection, or its certificate was refused: {problem}",
+        remedy="the Dask cluster and the options ca, cert and key have to use the same CA; tls:// needs a cluster with "
+        "certificates, and tcp:// one without",
+    )
+
+
+def _open(address: str, host: str, port: int, timeout_sec: float) -> socket.socket:
+    deadline = time.monotonic() + timeout_sec
+    while True:
+        try:
+            return socket.create_connection((host, port), max(0.1, deadline - time.monotonic()))
+        except OSError as error:
+            if time.monotonic() + RETRY >= deadline:
+                raise UnavailableError(
+                    f"no Dask scheduler answers at {address} within {timeout_sec:g} s: {error.strerror or error}",
+                    remedy="start one (dask scheduler), or correct the option scheduler; timeout_sec allows more time",
+                ) from None
+            time.sleep(RETRY)
+
+
+def _context(ca: str, cert: str, key: str) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=ca)
+        context.load_cert_chain(cert, key)
+    except OSError as error:  # also ssl.SSLError
+        raise InputError(
+            f"the certificates for Dask cannot be used (ca {ca}, cert {cert}, key {key}): {error.strerror or error}",
+            remedy="each option names a file in PEM format, and key belongs to cert",
+        ) from None
+    context.check_hostname = False  # as in Dask, whose certificates name no hosts
+    return context
