@@ -139,10 +139,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(401, "the token of this run is missing or wrong")
             return
         length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > LARGEST:
+        if not length.isdecimal() or len(length) > len(str(LARGEST)) or int(length) > LARGEST:
             self._refuse(413, f"a request has at most {LARGEST} bytes, and a Content-Length")
             return
         body = self.rfile.read(int(length))
+        if len(body) < int(length):  # cut, so it is not a call, even if what has arrived is valid
+            self.close_connection = True
+            return
         try:
             document = json.loads(body)
         except (ValueError, RecursionError):
