@@ -20,6 +20,7 @@ NEEDS_SANDBOX = "needs_sandbox"
 
 _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
     "agentbench-bridge": {"agent": ["claude-code", "codex", "opencode", "command"], "command": ["agents"]},
+    "agentbench-dask": {"executor": ["dask"]},
     "agentbench-docker": {"sandbox": ["docker"], "command": ["docker"]},
     "agentbench-integrity": {"scorer": ["tests"], "command": ["tasks attack"], "attack": ["adversaries"]},
     "agentbench-local": {"sandbox": ["local"]},
@@ -35,7 +36,7 @@ _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
     "agentbench-subagents": {"agent": ["context_packer", "subagents"]},
     "agentbench-testing": {"command": ["plugins check", "plugins new"]},
     "agentbench-view": {"command": ["view"]},
-    "agentbench-workers": {"command": ["executor", "worker"]},
+    "agentbench-workers": {"executor": ["workers"], "command": ["executor", "worker"]},
 }
 """The other distributions of this project, and some of what they register, for hints about missing components."""
 

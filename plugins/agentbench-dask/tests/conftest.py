@@ -18,6 +18,11 @@ import pytest
 
 from agentbench_dask.options import DaskOptions
 from agentbench_dask.tickets import Tickets
+from agentbench_testing.fixtures import (
+    make_suite as make_suite,
+    make_task as make_task,
+    run_agentbench as run_agentbench,
+)
 
 PATIENCE = 30.0
 SCRIPT = """

@@ -22,6 +22,17 @@ class DaskOptions:
     ca: str = option("", help="file with the CA certificate of the Dask cluster, for tls://")
     cert: str = option("", help="file with the certificate of this client, for tls://")
     key: str = option("", help="file with the private key of this client, for tls://")
+    listen: str = option("", help="HOST:PORT of this machine at which workers on other machines connect")
+    certificates: str = option(
+        "", help="directory with ca.pem, coordinator.pem and coordinator.key, from `agentbench executor certs`"
+    )
+    node_certificates: str = option(
+        "", help="directory on each machine of the cluster with ca.pem, worker.pem and worker.key"
+    )
+    lease_sec: float = option(
+        30.0, help="seconds without a sign of life after which the attempts of a worker are repeated", minimum=1
+    )
+    wait_sec: float = option(120.0, help="seconds to wait for a worker before the run stops", minimum=1)
     timeout_sec: float = option(30.0, help="time limit for connecting to the scheduler", minimum=0.001)
 
     def __attrs_post_init__(self) -> None:

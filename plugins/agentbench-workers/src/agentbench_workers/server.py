@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
     peer = ""
 
     def setup(self) -> None:
-        """Find out who is connected. Raises InputError if the certificate names nobody."""
+        """Find out who is connected. Raises InputError if the certificate has no name."""
         super().setup()
         if isinstance(self.connection, ssl.SSLSocket):
             self.peer = peer_name(self.connection.getpeercert() or {})

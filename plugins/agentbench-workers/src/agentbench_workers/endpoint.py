@@ -1,0 +1,90 @@
+"""Where workers connect to a coordinator: an address, and what proves who connects. Executors share it."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from agentbench_core import InputError, RemoteWork, Work
+from agentbench_workers.server import CoordinatorServer
+from agentbench_workers.tls import server_context
+
+LOOPBACK = "127.0.0.1"
+_READY_SEC = 60.0
+_MAKE = "Make them with: agentbench executor certs DIR --host NAME --workers N"
+
+
+class Endpoint:
+    """Listens for workers, which may connect before the attempts are ready.
+
+    Args:
+        listen: ``HOST:PORT``; empty: a free port of the loopback interface.
+        ca: the certificate of the authority; with ``certificate`` and ``key``, workers connect over TLS. Without them,
+            they present :attr:`token`, which is only possible on the loopback interface.
+        certificate: the certificate of the coordinator.
+        key: its key.
+
+    Raises:
+        InputError: the address cannot be used, or certificates are missing or invalid.
+    """
+
+    def __init__(self, listen: str = "", *, ca: str = "", certificate: str = "", key: str = "") -> None:
+        host, port = _address(listen)
+        files = [ca, certificate, key]
+        if any(files) and not all(files):
+            raise InputError("TLS needs three files: of the authority, the certificate and its key", remedy=_MAKE)
+        if not any(files) and not is_loopback(host):
+            raise InputError(
+                f"{listen} is not on the loopback interface, so workers need certificates to connect",
+                remedy=f"{_MAKE}\nand pass them; see: agentbench plugins list --kind executor",
+            )
+        self.tls = all(files)
+        self.token = "" if self.tls else secrets.token_hex(32)
+        context = server_context(*map(Path, files)) if self.tls else None
+        self._remote: RemoteWork | None = None
+        self._ready = threading.Event()
+        self._server = CoordinatorServer((host, port), self._call, self.token, context)
+        self._server.start()
+
+    @property
+    def address(self) -> str:
+        """``HOST:PORT`` at which it listens."""
+        return self._server.address
+
+    def open(self, work: Work, lease_sec: float) -> RemoteWork:
+        """Answer workers with the attempts of a command."""
+        self._remote = work.remote(lease_sec)
+        self._ready.set()
+        return self._remote
+
+    def close(self) -> None:
+        """Cut all connections. Idempotent."""
+        self._server.close()
+
+    def _call(self, peer: str, method: str, document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        if not self._ready.wait(_READY_SEC):
+            return iter([{"refused": "the run has not begun"}])
+        assert self._remote is not None
+        return self._remote.call(peer, method, document)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is a loopback address, or ``localhost``."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _address(listen: str) -> tuple[str, int]:
+    """Host and port. Raises InputError."""
+    if not listen:
+        return LOOPBACK, 0
+    host, colon, port = listen.rpartition(":")
+    if not colon or not host or not port.isdecimal():
+        raise InputError(f"executor.listen={listen}: expected HOST:PORT, such as 0.0.0.0:7000")
+    return host.strip("[]"), int(port)
