@@ -21,6 +21,7 @@ from agentbench_core.run.remote.documents import (
     ModelCall,
     Order,
     RunDocument,
+    Take,
     TaskDocument,
     Welcome,
     encoded,
@@ -127,7 +128,7 @@ class Coordinator:
         if different:
             yield self._refused(hello.name, "; ".join(different))
             return
-        token, name = self._lending.add(hello.name, peer, hello.places)
+        token, name = self._lending.add(hello.name, peer, hello.places, hello.nonce)
         yield Welcome(worker=token, name=name, beat_sec=self._lease_sec / 10)
 
     def _refused(self, name: str, why: str) -> Document:
@@ -138,9 +139,10 @@ class Coordinator:
         return self._lending.worker(str(document.get("worker")), peer)
 
     def _take(self, peer: str, document: Document) -> Iterator[Any]:
-        worker, until = self._known(peer, document), time.monotonic() + _POLL_SEC
+        take = read(document, Take)
+        worker, until = self._lending.worker(take.worker, peer), time.monotonic() + _POLL_SEC
         while not self._queue.ended:
-            if (lease := self._lending.lend(worker)) is not None:
+            if (lease := self._lending.lend(worker, take.number)) is not None:
                 yield self._order(lease)
                 return
             if time.monotonic() >= until:

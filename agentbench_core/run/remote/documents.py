@@ -5,7 +5,7 @@ package; see :class:`agentbench_core.RemoteWork`. The methods:
 
 ==========  ===========================================  ==========================================================
 ``hello``   :class:`Hello`                               :class:`Welcome`, or ``{"refused": why}``
-``take``    ``{worker}``                                 :class:`Order`, ``{"wait": true}`` or ``{"ended": true}``
+``take``    :class:`Take`                                :class:`Order`, ``{"wait": true}`` or ``{"ended": true}``
 ``run``     ``{worker, digest}``                         :class:`RunDocument` of an order
 ``task``    ``{worker, digest}``                         :class:`TaskDocument` of an order
 ``source``  ``{worker, digest}``                         ``{"commit": id}``, ``{"data": base64}`` ...: a git pack
@@ -60,6 +60,8 @@ class Hello:
     plugins: tuple[PluginEntry, ...]
     python: str
     platform: str
+    nonce: str
+    """Random text that the worker chose; with it, a repeated call gets the same answer."""
 
 
 @attrs.frozen(kw_only=True)
@@ -72,6 +74,15 @@ class Welcome:
     """Its name in this run."""
     beat_sec: float
     """Seconds between two calls of ``beat``."""
+
+
+@attrs.frozen(kw_only=True)
+class Take:
+    """A worker asks for an attempt."""
+
+    worker: str
+    number: int
+    """Number of the question, from 1. A repeated one gets the same attempt."""
 
 
 @attrs.frozen(kw_only=True)

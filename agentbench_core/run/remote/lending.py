@@ -39,6 +39,9 @@ class KnownWorker:
     lent: int = 0
     """Number of attempts that it has."""
     leases: set[int] = attrs.field(factory=set)
+    taken: dict[int, int] = attrs.field(factory=dict)
+    """Leases by the number of the question that they answer."""
+    taking: threading.Lock = attrs.field(factory=threading.Lock)
     unsuited: set[str] = attrs.field(factory=set)
     """Tasks whose environment is different there."""
 
@@ -60,6 +63,8 @@ class Lending:
         self._lease_sec = lease_sec
         self._workers: dict[str, KnownWorker] = {}
         """By their secret tokens."""
+        self._greeted: dict[tuple[str, str], str] = {}
+        """Tokens by the peer and the random text of the first call."""
         self._leases: dict[int, Lease] = {}
         self._numbers = itertools.count(1)
         self._environments: dict[str, tuple[str, Mapping[str, str]]] = {}
@@ -77,10 +82,16 @@ class Lending:
         with self._lock:
             return sorted(worker.name for worker in self._workers.values())
 
-    def add(self, name: str, peer: str, places: int) -> tuple[str, str]:
-        """Accept a worker. Returns its token and its name, which gets a number if another one already has it."""
-        token, name = secrets.token_hex(32), name[:_LONGEST_NAME]
+    def add(self, name: str, peer: str, places: int, nonce: str) -> tuple[str, str]:
+        """Accept a worker. Returns its token and its name, which gets a number if another one already has it.
+
+        A repeated call with the same random text has the same answer. Raises InputError if that worker was lost.
+        """
+        name = name[:_LONGEST_NAME]
         with self._lock:
+            if token := self._greeted.get((peer, nonce), ""):
+                return token, self.worker(token, peer).name
+            token = self._greeted[peer, nonce] = secrets.token_hex(32)
             taken = {each.name for each in self._workers.values()}
             names = (f"{name}-{number}" if number > 1 else name for number in itertools.count(1))
             unique = next(each for each in names if each not in taken)
@@ -117,8 +128,20 @@ class Lending:
 
     # --- leases --------------------------------------------------------------------------------------------------
 
-    def lend(self, worker: KnownWorker) -> Lease | None:
-        """Lend the next attempt that suits a worker; ``None`` if there is none now. Raises InputError if it is full."""
+    def lend(self, worker: KnownWorker, question: int) -> Lease | None:
+        """Lend the next attempt that suits a worker; ``None`` if there is none now. Raises InputError if it is full.
+
+        A repeated question gets the same attempt, or nothing if that has ended.
+        """
+        with worker.taking:
+            if question in worker.taken:
+                return self._leases.get(worker.taken[question])
+            lease = self._lend(worker)
+            if lease is not None:
+                worker.taken[question] = lease.number
+            return lease
+
+    def _lend(self, worker: KnownWorker) -> Lease | None:
         with self._lock:
             if worker.lent >= worker.places:
                 raise InputError(f"all {worker.places} places of this worker are occupied")

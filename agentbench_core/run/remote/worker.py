@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import platform
+import secrets
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
@@ -31,6 +33,7 @@ from agentbench_core.run.remote.documents import (
     Hello,
     Order,
     RunDocument,
+    Take,
     TaskDocument,
     Welcome,
     decoded,
@@ -91,6 +94,7 @@ class Worker:
         self._digests: dict[Path, str] = {}
         """Digests of the documents of tasks, by the directory of the task."""
         self._sessions: OncePerKey[Session] = OncePerKey()
+        self._questions = itertools.count(1)
         self._error: AgentBenchError | None = None
         self._ended = threading.Event()
 
@@ -109,6 +113,7 @@ class Worker:
             plugins=tuple(map(entry, offered.plugins)),
             python=platform.python_version(),
             platform=platform.platform(),
+            nonce=secrets.token_hex(32),
         )
         welcome = read(self._calls.one("hello", hello), Welcome)
         self._id = welcome.worker
@@ -157,7 +162,7 @@ class Worker:
         """The next attempt; ``None`` if nothing is left, or this worker ends."""
         while not self._stop.expired:
             try:
-                answer = self._calls.one("take", {"worker": self._id})
+                answer = self._calls.one("take", Take(worker=self._id, number=next(self._questions)))
             except AgentBenchError as error:
                 self._give_up(error)
                 return None

@@ -9,6 +9,7 @@ import pytest
 
 from agentbench_testing.chat_server import LoopbackServer, answer
 from tests.run.remote import memory_executor
+from tests.run.remote.staging import coordinators as coordinators, stage as stage
 
 PLUGIN = """
 from agentbench_core import hookimpl
