@@ -33,6 +33,7 @@ from agentbench_core.run.remote.lending import Compare, KnownWorker, Lending
 from agentbench_core.run.remote.orders import document_digest, task_document, version_differences
 from agentbench_core.run.signals import in_thread
 from agentbench_core.run.waiting import OncePerKey
+from agentbench_core.values.failures import Outcome
 from agentbench_core.workspace.pristine import packed
 
 T = TypeVar("T")
@@ -253,6 +254,10 @@ class Coordinator:
             return
         with self._lending.violations(lease):
             lease.concluded(conclusion)
+        if conclusion.outcome is Outcome.INTERRUPTED and not (self._stopped() or lease.attempt.run.stop.reason):
+            self._lending.lose(lease, f"worker {lease.worker} interrupted it: {conclusion.explanation[:2000]}")
+            yield {}
+            return
         yield {} if self._lending.record(lease, lambda: lease.concluded(conclusion)) else {"lost": True}
 
 
