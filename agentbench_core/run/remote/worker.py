@@ -118,6 +118,8 @@ class Worker:
         welcome = read(self._calls.one("hello", hello), Welcome)
         self._id = welcome.worker
         with contextlib.ExitStack() as self._stack:
+            for leftover in Scratch.sweep("worker"):
+                self._note(f"removed leftovers from a dead worker: {leftover}")
             self._scratch = Scratch("worker")
             self._stack.callback(self._scratch.close)
             beat = threading.Thread(target=self._beat, args=[welcome.beat_sec], name="beat", daemon=True)
