@@ -157,7 +157,7 @@ def _make_attempts(
     thread, ended = in_thread(lambda: executor.run(work), f"executor {name}")
     shown = False
     try:
-        while thread.is_alive() and not work.error:
+        while thread.is_alive() and not work.error and not (work.ended and not work.running):
             thread.join(0.2)  # short, so that signals are handled
             if interrupts.interrupted and not shown:
                 shown = True
