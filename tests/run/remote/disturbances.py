@@ -100,3 +100,29 @@ class Death:
 def disturb(*each: Callable[[str, Call], Call]) -> None:
     """Replace the disturbances of all workers."""
     memory_executor.DISTURB[:] = each
+
+
+@attrs.define
+class Deaths:
+    """Every worker dies when it calls a method, once each, until ``most`` have died."""
+
+    method: str
+    died: Callable[[str], None]
+    """Called with the name of a worker that dies."""
+    most: int = 1000
+    dead: set[str] = attrs.field(factory=set)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def disturb(self, name: str, call: Call) -> Call:
+        """Let a worker die."""
+
+        def dying(method: str, document: Document) -> Iterator[Document]:
+            with self._lock:
+                if method == self.method and name not in self.dead and len(self.dead) < self.most:
+                    self.dead.add(name)
+                    self.died(name)
+            if name in self.dead:
+                raise UnavailableError("killed")
+            return call(method, document)
+
+        return dying

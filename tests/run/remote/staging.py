@@ -51,7 +51,7 @@ class Stage:
     def resume(self, run: RunDirectory, *flags: str) -> Ended:
         """Resume a run, with the same model server."""
         with LoopbackServer(self.responder, port=self._port) as server:
-            done = self.agentbench("run", "--resume", str(run.directory), *flags)
+            done = self.agentbench("run", "--resume", str(run.directory), "--allow-unisolated", *flags)
             self.requests = len(server.chat_requests)
         return done
 
