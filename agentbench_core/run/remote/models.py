@@ -131,15 +131,17 @@ class RemoteModels:
             )
 
         try:
-            passed_on = 0
+            passed_on, last = 0, None
             for part in self._ask(call):
                 self._extend(part)
                 if part.is_last:
-                    return self._result(part, line)
-                if native is not None and part.number == passed_on + 1:  # others are repeated
+                    last = part  # read on: only a response that was read to its end leaves its connection open
+                elif native is not None and part.number == passed_on + 1:  # others are repeated
                     _pass_on(part, native)
                     passed_on += 1
-            raise Interrupted("the answer of a model call is incomplete")
+            if last is None:
+                raise Interrupted("the answer of a model call is incomplete")
+            return self._result(last, line)
         finally:
             with self._lock:
                 self._open -= 1
