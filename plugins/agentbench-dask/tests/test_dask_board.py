@@ -123,7 +123,7 @@ def test_workers_that_cannot_run_tickets(desk: Desk) -> None:
 def test_a_lost_dask_worker(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask starts its ticket again, so it is queued; if Dask gives up, this is noted, and the ticket is replaced."""
     now = 1000.0
-    monkeypatch.setattr(board_module.time, "monotonic", lambda: now)
+    monkeypatch.setattr("agentbench_dask.board.time.monotonic", lambda: now)
     desk.want(1)
     desk.started("t-1", "w1")
     desk.board.look({"w2": 1})
@@ -139,7 +139,7 @@ def test_a_lost_dask_worker(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None
 def test_tickets_that_dask_cannot_run(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are submitted again after a growing time, and the fifth in succession is an error."""
     now = 1000.0
-    monkeypatch.setattr(board_module.time, "monotonic", lambda: now)
+    monkeypatch.setattr("agentbench_dask.board.time.monotonic", lambda: now)
     desk.want(1)
     for number in range(1, 5):
         desk.done(f"t-{number}", "error")
@@ -163,7 +163,7 @@ def test_one_broken_node_is_no_error(desk: Desk) -> None:
 def test_stale_tickets_move_to_free_threads(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask without work stealing leaves a ticket with the worker that it chose at first."""
     now = 1000.0
-    monkeypatch.setattr(board_module.time, "monotonic", lambda: now)
+    monkeypatch.setattr("agentbench_dask.board.time.monotonic", lambda: now)
     desk.want(3)
     desk.started("t-1")
     desk.board.look({"w1": 1, "w2": 1})
