@@ -184,10 +184,10 @@ class ModelCalls:
 
     def _line(self, shares: tuple[Share, ...]) -> list[Budget]:
         """The budget of a call and its parents. A budget that is not known yet is a new share of its parent."""
-        if not 1 <= len(shares) <= MOST_AT_ONCE:
-            raise InputError("a model call needs one budget or more")
-        budget = self._budgets.setdefault(shares[-1].id, self._root)
-        if budget is not self._root:
+        if not 1 <= len(shares) <= _MOST_BUDGETS:
+            raise InputError(f"a model call needs at least one budget, and at most {_MOST_BUDGETS}")
+        budget = self._budgets.setdefault(shares[-1].id, self._root) if not self._budgets else self._root
+        if self._budgets.get(shares[-1].id) is not self._root:
             raise InputError(f"budget {shares[-1].id} is not the attempt's budget")
         line = [budget]
         for share in reversed(shares[:-1]):
