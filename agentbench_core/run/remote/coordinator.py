@@ -24,6 +24,7 @@ from agentbench_core.run.remote.documents import (
     Take,
     TaskDocument,
     Welcome,
+    check_shape,
     encoded,
     read,
     written,
@@ -106,17 +107,21 @@ class Coordinator:
             yield {"refused": f"no method {method[:40]!r}"}
             return
         try:
+            check_shape(document)
             for part in answer(peer, document):
                 yield part if isinstance(part, dict) else written(part)
         except InputError as error:
             yield {"refused": error.message}
         except (AttemptStop, RunStoppedError):  # the attempt, or the whole run, has ended
             yield {"lost": True}
+        except Exception as error:  # noqa: BLE001 - an error here must not end the thread that serves a worker
+            self._queue.note(f"the call {method!r} of a worker failed: {type(error).__name__}: {error}")
+            yield {"refused": "this call could not be answered"}
 
     def _hello(self, peer: str, document: Document) -> Iterator[Any]:
         if document.get("protocol") != PROTOCOL:
-            why = f"its protocol is {document.get('protocol')!r}, not {PROTOCOL}"
-            yield self._refused(str(document.get("name")), why)
+            why = f"its protocol is {str(document.get('protocol'))[:20]}, not {PROTOCOL}"
+            yield self._refused(str(document.get("name"))[:1000], why)
             return
         hello = read(document, Hello)
         if not 1 <= hello.places <= _MOST_PLACES:
@@ -205,7 +210,8 @@ class Coordinator:
 
     def _beat(self, peer: str, document: Document) -> Iterator[Any]:
         worker = self._known(peer, document)
-        numbers = [number for number in document.get("leases") or () if isinstance(number, int)]
+        leases = document.get("leases")
+        numbers = [number for number in leases if isinstance(number, int)] if isinstance(leases, list) else []
         yield {"lost": self._lending.heard(worker, numbers), "stop": self._stopped()}
 
     def _bye(self, peer: str, document: Document) -> Iterator[Any]:
@@ -222,7 +228,7 @@ class Coordinator:
 
     def _send(self, peer: str, document: Document) -> Iterator[Any]:
         message = read(document, Message)
-        lease = self._lending.lease(message.lease, message.token)
+        lease = self._lending.lease(message.lease, message.token, peer)
         if lease is None:
             yield {"lost": True}
             return
@@ -232,7 +238,7 @@ class Coordinator:
 
     def _model(self, peer: str, document: Document) -> Iterator[Any]:
         call = read(document, ModelCall)
-        lease = self._lending.lease(call.lease, call.token)
+        lease = self._lending.lease(call.lease, call.token, peer)
         if lease is None or lease.models is None or call.after > lease.received:
             yield {"lost": True}
             return
@@ -243,7 +249,7 @@ class Coordinator:
 
     def _finish(self, peer: str, document: Document) -> Iterator[Any]:
         finish = read(document, Finish)
-        lease = self._lending.lease(finish.lease, finish.token)
+        lease = self._lending.lease(finish.lease, finish.token, peer)
         if lease is None or finish.after > lease.received:
             yield {"lost": True}
             return

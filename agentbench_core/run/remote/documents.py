@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import attrs
@@ -39,6 +39,9 @@ PROTOCOL = 1
 
 ALIVE_SEC = 5.0
 """Every answer that takes longer has a document at least this often, so that a broken connection is noticed."""
+
+MOST_LEVELS = 100
+"""Maximum nesting of a document, so that no function that follows its parts runs out of stack."""
 
 PART_BYTES = 1 << 20
 """Maximum bytes of data in one document; larger files are split."""
@@ -257,6 +260,23 @@ class Finish:
     conclusion: Conclusion | None
     """``None`` if the worker could not run it, because of ``problem``."""
     problem: str = ""
+
+
+def check_shape(document: object) -> None:
+    """Raise InputError if something that was received is not a mapping, or is nested too deeply."""
+    if not isinstance(document, Mapping):
+        raise InputError("a document must be a mapping")
+    level: list[object] = [document]
+    for _ in range(MOST_LEVELS):
+        level = [part for each in level for part in _parts(each)]
+        if not level:
+            return
+    raise InputError(f"a document may have at most {MOST_LEVELS} levels")
+
+
+def _parts(value: object) -> Iterable[object]:
+    """The values in a mapping or a list."""
+    return value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
 
 
 def read(document: Document, cls: type[T]) -> T:

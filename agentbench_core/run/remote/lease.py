@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from agentbench_core.errors import InputError, Interrupted
 from agentbench_core.evidence import layout
 from agentbench_core.plugin.registry import ADVERSARY
 from agentbench_core.run.attempt.agent import AgentPhaseResult
-from agentbench_core.run.attempt.record import Conclusion, local_time
+from agentbench_core.run.attempt.record import Conclusion, local_time, make_record
 from agentbench_core.run.attempt.work import QueuedAttempt
 from agentbench_core.run.attempt.writing import AttemptWriter
 from agentbench_core.run.observer import RunObserver
@@ -40,6 +41,9 @@ _PHASES = {"source", "environment", "baseline", "agent", "freeze", "score"}
 _PLANNED_LABELS = {"oracle", ADVERSARY, "flaky"}
 """Labels that follow from the plan, which a worker cannot add."""
 
+_WITHOUT_AGENT = (Outcome.SANDBOX_ERROR, Outcome.INTERRUPTED)
+"""Outcomes of attempts that may have ended within the agent phase, so that its result is missing."""
+
 _MOST_ENTRIES = 500_000
 _MOST_FILES = 100_000
 _MOST_BYTES = 4 << 30
@@ -52,10 +56,13 @@ Accept = Callable[[str, Mapping[str, str]], str]
 class Lease:
     """One attempt at one worker. Everything that it sends is checked; whatever is wrong raises InputError."""
 
-    def __init__(self, number: int, token: str, worker: str, attempt: QueuedAttempt, observer: RunObserver) -> None:
+    def __init__(
+        self, number: int, token: str, worker: str, peer: str, attempt: QueuedAttempt, observer: RunObserver
+    ) -> None:
         self.number = number
         self.token = token
         self.worker = worker
+        self.peer = peer
         self.attempt = attempt
         self.seen = time.monotonic()
         """When something was last heard about it, on the monotonic clock."""
@@ -67,7 +74,9 @@ class Lease:
         self._observer = observer
         self._started = time.monotonic()
         self._started_at = local_time()
-        self._parts: dict[str, list[bytes]] = {}
+        self._refused: tuple[int, str] | None = None
+        """Number of a message that was refused, and why."""
+        self._parts: dict[str, bytearray] = {}
         self._names: set[str] = set()
         self._entries = 0
         self._bytes = 0
@@ -82,12 +91,15 @@ class Lease:
         with self.lock:
             if self.closed:
                 raise Interrupted("the attempt has ended")
+            if self._refused is not None and message.number >= self._refused[0]:
+                return self._refused[1]
             if message.number <= self.received:
                 return ""
             if message.number > self.received + 1:
                 raise InputError(f"message {self.received + 1} is missing")
             for entry in message.entries:
                 if refused := self._receive(entry, accept):
+                    self._refused = (message.number, refused)
                     return refused
             self.received = message.number
         return ""
@@ -127,11 +139,11 @@ class Lease:
         self._names.add(name)
         if self._bytes > _MOST_BYTES or len(self._names) > _MOST_FILES:
             raise InputError(f"an attempt may send at most {_MOST_FILES} files and {_MOST_BYTES >> 30} GiB")
-        before = self._parts.setdefault(key, [])
-        before.append(data)
-        if sum(map(len, before)) > _LARGEST_FILE:
+        whole = self._parts.setdefault(key, bytearray())
+        whole += data
+        if len(whole) > _LARGEST_FILE:
             raise InputError(f"a file may have at most {_LARGEST_FILE >> 30} GiB")
-        return None if more else b"".join(self._parts.pop(key))
+        return None if more else bytes(self._parts.pop(key))
 
     def _written(self, name: str, write: Callable[[], None]) -> None:
         try:
@@ -144,33 +156,41 @@ class Lease:
         if wrong := sorted({label.name for label in end.labels} & _PLANNED_LABELS):
             raise InputError(f"a worker cannot add the label {wrong[0]!r}")
         agent = end.agent
-        if self.models is not None and self.models.models.calls and agent is None:
-            raise InputError("the conclusion has no agent phase, but model calls were made")
+        if agent is None and self._calls:
+            if end.outcome not in _WITHOUT_AGENT:
+                raise InputError("the conclusion has no agent phase, but model calls were made")
+            agent = self._agent(end.outcome, end.explanation)
         if agent is not None:
             agent = attrs.evolve(agent, steps=self._steps, llm_calls=self._calls, usage=self._usage)
-        return attrs.evolve(
-            end,
-            agent=agent,
-            started_at=self._started_at,
-            duration_sec=min(end.duration_sec, round(time.monotonic() - self._started, 3)),
+        most = round(time.monotonic() - self._started, 3)
+        made = attrs.evolve(
+            end, agent=agent, started_at=self._started_at, duration_sec=min(max(0.0, end.duration_sec), most)
         )
+        try:
+            make_record(self.attempt.plan, made, self.writer.files.directory)
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+            raise InputError(f"the conclusion cannot be recorded: {type(error).__name__}: {error}") from None
+        return made
 
     def interrupted(self, why: str) -> Conclusion:
         """The conclusion of an attempt whose worker was lost, or that was stopped here."""
-        agent = AgentPhaseResult(
-            outcome=Outcome.INTERRUPTED,
-            message=why,
-            steps=self._steps,
-            llm_calls=self._calls,
-            usage=self._usage,
-            prompt_version="",
-        )
         return Conclusion(
             outcome=Outcome.INTERRUPTED,
             explanation=why,
             started_at=self._started_at,
             duration_sec=round(time.monotonic() - self._started, 3),
-            agent=agent,
+            agent=self._agent(Outcome.INTERRUPTED, why),
+        )
+
+    def _agent(self, outcome: Outcome, why: str) -> AgentPhaseResult:
+        """An agent phase whose result is not known, with the usage that was counted here."""
+        return AgentPhaseResult(
+            outcome=outcome,
+            message=why,
+            steps=self._steps,
+            llm_calls=self._calls,
+            usage=self._usage,
+            prompt_version="",
         )
 
     def close(self) -> bool:
@@ -200,6 +220,11 @@ def checked_name(name: str) -> str:
     path = PurePosixPath(name)
     plain = name == str(path) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
     known = name in _FILES or (len(path.parts) > 1 and path.parts[0] in _ROOTS)
-    if not plain or not known or name == layout.CONVERSATION or path.is_relative_to(_RESPONSES):
+    ours = path.is_relative_to(layout.CONVERSATION) or path.is_relative_to(_RESPONSES)
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:  # a file system has no such name
+        plain = False
+    if not plain or not known or ours:
         raise InputError(f"a worker cannot write the file {name[:200]!r}")
     return name

@@ -152,7 +152,7 @@ class Lending:
             number = next(self._numbers)
         plan = attempt.plan
         try:
-            lease = Lease(number, secrets.token_hex(32), worker.name, attempt, self._session.observer)
+            lease = Lease(number, secrets.token_hex(32), worker.name, worker.peer, attempt, self._session.observer)
         except BaseException as error:  # noqa: BLE001 - the run cannot be written, which stops it
             self._queue.settle(attempt, error)
             return None
@@ -164,11 +164,15 @@ class Lending:
             worker.leases.add(number)
         return lease
 
-    def lease(self, number: int, token: str) -> Lease | None:
-        """A lease that is open, if the token is right; tokens are compared in constant time."""
+    def lease(self, number: int, token: str, peer: str) -> Lease | None:
+        """A lease that is open, if token and peer are right; tokens are compared in constant time."""
         with self._lock:
             lease = self._leases.get(number)
-        if lease is None or not secrets.compare_digest(lease.token.encode(), token.encode(errors="replace")):
+        if (
+            lease is None
+            or lease.peer != peer
+            or not secrets.compare_digest(lease.token.encode(), token.encode(errors="replace"))
+        ):
             return None
         lease.seen = time.monotonic()
         return lease

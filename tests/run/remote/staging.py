@@ -11,13 +11,14 @@ from typing import Any
 import attrs
 import pytest
 
-from agentbench_core import dump
+from agentbench_core import RemoteWork, Work, dump
 from agentbench_core.evidence.reader import RunDirectory, open_run
 from agentbench_core.run.group import runner
 from agentbench_core.run.remote.coordinator import Coordinator
 from agentbench_core.values.events import LLMFailed, LLMRequest, LLMResponse, TaskFinished, TaskStarted
 from agentbench_testing.chat_server import LoopbackServer, Responder
 from tests.conftest import Ended
+from tests.run.remote import puppet
 from tests.run.remote.test_remote_runs import KEY, MODEL, works
 
 
@@ -47,6 +48,16 @@ class Stage:
             self.requests = len(server.chat_requests)
         (directory,) = Path(out).iterdir()
         return done, open_run(directory)
+
+    def act(
+        self, act: Callable[[RemoteWork, Work], None], *flags: str, agent: str = "baseline"
+    ) -> tuple[Ended, RunDirectory]:
+        """Run the suite with a worker that a test moves. Raises what it raised."""
+        puppet.ACTS[:] = [act]
+        done, run = self.run(*flags, executor="puppet", agent=agent)
+        if puppet.FAILED:
+            raise puppet.FAILED[0]
+        return done, run
 
     def resume(self, run: RunDirectory, *flags: str) -> Ended:
         """Resume a run, with the same model server."""
@@ -99,7 +110,8 @@ def check(run: RunDirectory, results: int, *, status: str = "completed") -> list
             assert record.outcome == "interrupted"
             assert (Path(run.directory) / "superseded" / record.attempt_id).is_dir()
     archive = Path(run.directory) / "superseded"
-    assert {path.name for path in archive.glob("*")} == superseded
+    archived = {path.name for path in archive.glob("*")}
+    assert archived == superseded if status == "completed" else archived >= superseded
     _check_events(run, {record.attempt_id for record in every})
     assert run.unverified_records() == 0
     assert run.spent_usd() == pytest.approx(spent(run))

@@ -39,7 +39,7 @@ def sequence(stage: Stage) -> list[str]:
 
 @pytest.mark.parametrize("arrives", [False, True], ids=["before", "after"])
 def test_a_worker_dies_at_each_call(stage: Stage, sequence: list[str], arrives: bool) -> None:
-    """F36: before or after the call arrived; what was lent to it is repeated by another worker."""
+    """W01: before or after the call arrived; what was lent to it is repeated by another worker."""
     repeated = 0
     for at in range(1, len(sequence) + 1):
         death = Death(at, arrives, died=lambda: stage.lost("w1"))
@@ -59,7 +59,7 @@ def test_a_worker_dies_at_each_call(stage: Stage, sequence: list[str], arrives: 
 
 @pytest.mark.parametrize("method", ["take", "send", "model", "finish"])
 def test_nothing_is_heard_from_a_worker(stage: Stage, sequence: list[str], method: str) -> None:
-    """F36: its attempt is repeated after the time of a lease, even if nobody reports its death."""
+    """W01: its attempt is repeated after the time of a lease, even if nobody reports its death."""
     at = sequence.index(method) + 1
     disturb(Death(at, method == "take").disturb)
     done, run = stage.run("--set", "executor.lease_sec=1")
@@ -105,7 +105,7 @@ def equal(run: Any, threads: Any) -> None:
 
 @pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
 def test_a_connection_breaks_at_each_call(stage: Stage, sequence: list[str], answered: bool) -> None:
-    """F37: the call is repeated; nothing is lost or doubled, and the run equals one in threads."""
+    """W02: the call is repeated; nothing is lost or doubled, and the run equals one in threads."""
     _, threads = stage.run(executor="threads")
     for at in range(1, len(sequence) + 1):
         breaking = Breaking({at}, answered=answered)
@@ -120,7 +120,7 @@ def test_a_connection_breaks_at_each_call(stage: Stage, sequence: list[str], ans
 
 @pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
 def test_every_second_call_breaks(stage: Stage, make_suite: Any, answered: bool) -> None:
-    """F37: with two workers of two places, and two repeats of two tasks."""
+    """W02: with two workers of two places, and two repeats of two tasks."""
     make_suite(["one", "two"])
     _, threads = stage.run("--repeats", "2", executor="threads")
     breaking = Breaking(set(range(1, 10_000, 2)), answered=answered)
@@ -133,7 +133,7 @@ def test_every_second_call_breaks(stage: Stage, make_suite: Any, answered: bool)
 
 
 def test_answers_break_halfway(stage: Stage) -> None:
-    """F37: an answer of several documents, such as a source, is complete after the call was repeated."""
+    """W02: an answer of several documents, such as a source, is complete after the call was repeated."""
     broken = set()
 
     def halfway(name: str, call: Call) -> Call:
@@ -178,7 +178,7 @@ def at_once(name: str, call: Call) -> Call:
 @pytest.mark.parametrize("doubling", [twice, at_once])
 @pytest.mark.parametrize("agent", ["baseline", "subagents"])
 def test_every_call_is_delivered_twice(stage: Stage, doubling: Any, agent: str) -> None:
-    """F37: one exchange per model call, one event per event, one record; the run equals one in threads."""
+    """W02: one exchange per model call, one event per event, one record; the run equals one in threads."""
     _, threads = stage.run("--repeats", "2", executor="threads", agent=agent)
     expected = stage.requests
     disturb(doubling)
@@ -192,7 +192,7 @@ def test_every_call_is_delivered_twice(stage: Stage, doubling: Any, agent: str) 
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_answers_of_model_calls_are_lost(stage: Stage, times: int) -> None:
-    """F37: the call is repeated until its answer arrives; the provider is asked once."""
+    """W02: the call is repeated until its answer arrives; the provider is asked once."""
     lost: dict[int, int] = {}
 
     def losing(name: str, call: Call) -> Call:

@@ -42,7 +42,7 @@ def _when_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("at", [6, 8, 11], ids=["environment", "model", "conclusion"])
 def test_a_worker_comes_back_after_its_attempt_was_repeated(stage: Stage, at: int) -> None:
-    """F38: what it sends then is refused, and changes no byte, while others work and after the end of the run."""
+    """W03: what it sends then is refused, and changes no byte, while others work and after the end of the run."""
     zombie = Calls(("w1",))
     orders: list[Mapping[str, Any]] = []
     compared: list[tuple[Any, Any]] = []
@@ -93,7 +93,7 @@ def _return(stage: Stage, zombie: Calls, order: Mapping[str, Any], document: dic
 
 
 def test_an_attempt_that_is_lost_three_times_stops_its_run(stage: Stage) -> None:
-    """F39: with the reason; the run can be resumed, and the other attempts are run."""
+    """W04: with the reason; the run can be resumed, and the other attempts are run."""
     deaths = Deaths("model", stage.lost)
     disturb(deaths.disturb)
     done, run = stage.run("--set", "executor.workers=5")
@@ -108,8 +108,23 @@ def test_an_attempt_that_is_lost_three_times_stops_its_run(stage: Stage) -> None
     assert len(check(run, 1)) == 3
 
 
+def test_the_only_worker_dies(stage: Stage) -> None:
+    """W04: the run stops, can be read and resumed, although its attempt is archived and not yet repeated."""
+    deaths = Deaths("model", stage.lost)
+    disturb(deaths.disturb)
+    done, run = stage.run(*ONE)
+    assert done.code == 4, done.err
+    assert "attempts that were not run: 1" in done.err
+    check(run, 1, status="stopped")
+    assert stage.agentbench("runs", "show", str(run.directory)).code == 0
+    disturb()
+    again = stage.resume(run, "--executor", "memory", *ONE)
+    assert again.code == 0, again.err
+    assert len(check(run, 1)) == 1
+
+
 def test_a_worker_that_ends_early_does_not_interrupt_its_attempts(stage: Stage) -> None:
-    """F38: its operator stops it, so that its attempt ends as interrupted; another worker repeats it."""
+    """W03: its operator stops it, so that its attempt ends as interrupted; another worker repeats it."""
     asked, stopped, over = threading.Event(), threading.Event(), threading.Event()
 
     def stopping(name: str, call: Call) -> Call:
