@@ -197,6 +197,11 @@ class ModelCall:
     """The agent's own deadline for this call; ``None`` if it has none."""
     request: Request | None = None
     """``None`` for a native request, which the other side parses itself."""
+    like: int = 0
+    """Id of an earlier call of the same agent; the first messages of its request, which are those of this one, too, are
+    left out of ``request``. 0 if nothing is left out."""
+    left_out: int = 0
+    """How many messages are left out."""
     native: NativeRequest | None = None
 
 
@@ -225,7 +230,7 @@ class Failure:
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """A part of the answer to a model call; each has one of these fields. The last two end it."""
+    """A part of the answer to a model call; each has one of these fields. ``completion`` and ``failure`` end it."""
 
     extended_sec: float | None = None
     """Total seconds by which waiting for the provider has extended the attempt so far; sent while it takes long."""
@@ -236,6 +241,8 @@ class Answer:
     headers: Mapping[str, str] = attrs.field(factory=dict)
     data: str | None = None
     """The next bytes of the native response, in base64."""
+    unknown: bool = False
+    """The call was not made, since the messages that it leaves out are not known any more. Nothing follows."""
     completion: Completion | None = None
     failure: Failure | None = None
     spent: tuple[Spent, ...] = ()

@@ -37,7 +37,7 @@ from agentbench_core.run.remote.documents import (
 )
 from agentbench_core.run.signals import in_thread
 from agentbench_core.values.limits import Budget, Deadline
-from agentbench_core.values.messages import Completion
+from agentbench_core.values.messages import Completion, Message
 
 MOST_AT_ONCE = 64
 """Maximum number of calls of one attempt at the same time."""
@@ -117,6 +117,8 @@ class ModelCalls:
         self._root = Budget(max_tokens=limits.max_tokens, max_cost_usd=limits.max_cost_usd)
         self._budgets: dict[int, Budget] = {}
         self._agents: dict[tuple[str, int], AgentModel] = {}
+        self._last: dict[tuple[str, int], tuple[int, tuple[Message, ...]]] = {}
+        """The last call of each agent, with the messages of its request."""
         self._exchanges: OrderedDict[int, _Exchange] = OrderedDict()
         self._forgotten = 0
         self._lock = threading.Lock()
@@ -138,6 +140,9 @@ class ModelCalls:
         """
         with self._lock:
             exchange = self._exchanges.get(call.id) or self._start(call)
+        if exchange is None:
+            yield Answer(unknown=True)
+            return
         told, alive = 0.0, time.monotonic() + ALIVE_SEC
         for part in exchange.read(0.5):
             extended = self._deadline.extended_sec
@@ -147,7 +152,8 @@ class ModelCalls:
                 told, alive = extended, time.monotonic() + ALIVE_SEC
                 yield Answer(extended_sec=told)
 
-    def _start(self, call: ModelCall) -> _Exchange:
+    def _start(self, call: ModelCall) -> _Exchange | None:
+        """Begin a call; ``None`` if the messages that it leaves out are not known any more."""
         line = self._line(call.budgets)
         if call.id <= self._forgotten:
             raise InputError(f"the answer of model call {call.id} is no longer kept")
@@ -155,15 +161,31 @@ class ModelCalls:
             raise InputError(f"an attempt may make at most {MOST_AT_ONCE} model calls at the same time")
         while len(self._exchanges) > _KEPT and next(iter(self._exchanges.values())).ended:
             self._forgotten = max(self._forgotten, self._exchanges.popitem(last=False)[0])
+        agent = call.agent, call.budgets[0].id
+        if call.left_out and call.like != self._last.get(agent, (0, ()))[0]:
+            return None
+        call = self._whole(call, agent)
         self._deadline.at_least(call.remaining_sec)
-        model = self._agents.get((call.agent, call.budgets[0].id))
+        model = self._agents.get(agent)
         if model is None:
-            model = self._agents[call.agent, call.budgets[0].id] = self._models.model(call.agent, line[0])
+            model = self._agents[agent] = self._models.model(call.agent, line[0])
         exchange = _Exchange()
         ask = self._asked(call, model, exchange)
         self._exchanges[call.id] = exchange
+        if call.request is not None:
+            self._last[agent] = call.id, call.request.messages
         in_thread(lambda: self._complete(ask, call, line, exchange), f"model call of {call.agent}")
         return exchange
+
+    def _whole(self, call: ModelCall, agent: tuple[str, int]) -> ModelCall:
+        """A call with the messages that it leaves out."""
+        if call.request is None or not call.left_out:
+            return call
+        _, messages = self._last[agent]
+        if not 0 < call.left_out <= len(messages):
+            raise InputError(f"model call {call.like} has no {call.left_out} messages")
+        whole = (*messages[: call.left_out], *call.request.messages)
+        return attrs.evolve(call, request=attrs.evolve(call.request, messages=whole))
 
     def _asked(
         self, call: ModelCall, model: AgentModel, exchange: _Exchange

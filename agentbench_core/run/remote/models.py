@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import threading
 from collections.abc import Callable, Iterator
 
@@ -24,11 +25,28 @@ from agentbench_core.run.metering.tools import StopSignal
 from agentbench_core.run.recording import Evidence
 from agentbench_core.run.remote.documents import Answer, Failure, ModelCall, NativeRequest, Share, decoded, encoded
 from agentbench_core.values.limits import Budget, Deadline
-from agentbench_core.values.messages import Completion, ModelFacts, Request, Usage
+from agentbench_core.values.messages import Completion, Message, ModelFacts, Request, Usage
 from agentbench_core.values.record import ModelInfo
 
 Ask = Callable[[Callable[[int], ModelCall]], Iterator[Answer]]
 """Makes a model call, given the number of the last message that was sent before it. Raises Interrupted."""
+
+
+class Sent:
+    """The last request of an agent that the other side has; later requests leave out its messages. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._last: tuple[int, tuple[Message, ...]] = 0, ()
+
+    def shared(self, request: Request) -> tuple[int, int]:
+        """The call of the last request, and how many messages can be left out: all, if these objects are the first."""
+        call, messages = self._last
+        same = len(request.messages) >= len(messages) and all(map(operator.is_, request.messages, messages))
+        return (call, len(messages)) if same else (0, 0)
+
+    def add(self, call: int, request: Request) -> None:
+        """The other side has the request of a call."""
+        self._last = call, request.messages
 
 
 class RemoteModels:
@@ -82,6 +100,7 @@ class RemoteModels:
         request: Request,
         own: Deadline | None,
         conversation: Conversation,
+        sent: Sent,
         native: NativeExchange | None = None,
     ) -> Completion:
         """Make one call, and write it to the conversation that auditors read here. Raises as ``Model.complete``."""
@@ -93,7 +112,7 @@ class RemoteModels:
                 raise Interrupted("the agent phase is over")
             budget.check_spend()
             made = filled(request, self.info) if native is None else named(request, self.info)
-            completion = self._completed(agent, budget, made, own, native)
+            completion = self._completed(agent, budget, made, own, sent, native)
             conversation.add(self.calls, made, completion)
             return completion
         except (AttemptStop, LLMError) as error:
@@ -108,9 +127,16 @@ class RemoteModels:
         return isinstance(error, DeadlineExceeded) and not self._deadline.expired
 
     def _completed(
-        self, agent: str, budget: Budget, request: Request, own: Deadline | None, native: NativeExchange | None
+        self,
+        agent: str,
+        budget: Budget,
+        request: Request,
+        own: Deadline | None,
+        sent: Sent,
+        native: NativeExchange | None,
     ) -> Completion:
         line = budget.line()
+        like, left_out = sent.shared(request)
         with self._lock:
             self._open += 1
             number = next(self._ids)
@@ -126,25 +152,36 @@ class RemoteModels:
                 budgets=budgets,
                 remaining_sec=self._deadline.remaining(),
                 own_sec=None if own is None else own.remaining(),
-                request=request if native is None else None,
+                request=attrs.evolve(request, messages=request.messages[left_out:]) if native is None else None,
+                like=like,
+                left_out=left_out,
                 native=_sent(native) if native else None,
             )
 
         try:
-            passed_on, last = 0, None
-            for part in self._ask(call):
-                self._extend(part)
-                if part.is_last:
-                    last = part  # read on: only a response that was read to its end leaves its connection open
-                elif native is not None and part.number == passed_on + 1:  # others are repeated
-                    _pass_on(part, native)
-                    passed_on += 1
-            if last is None:
+            last = self._last_part(call, native)
+            if last.unknown:
+                like = left_out = 0
+                last = self._last_part(call, native)
+            if not last.is_last:
                 raise Interrupted("the answer of a model call is incomplete")
+            if native is None:
+                sent.add(number, request)
             return self._result(last, line)
         finally:
             with self._lock:
                 self._open -= 1
+
+    def _last_part(self, call: Callable[[int], ModelCall], native: NativeExchange | None) -> Answer:
+        """Make a call, and return the last part of its answer; responses of a native request are passed on before."""
+        passed_on, last = 0, Answer()
+        for part in self._ask(call):
+            self._extend(part)
+            last = part  # also after the result: only a response that was read to its end leaves its connection open
+            if native is not None and part.number == passed_on + 1:  # others are repeated
+                _pass_on(part, native)
+                passed_on += 1
+        return last
 
     def _share(self, budget: Budget) -> Share:
         """A budget as described to the other side, which knows the limits of the attempt's own budget."""
@@ -180,6 +217,7 @@ class RemoteModel:
         self._models = models
         self._agent = agent
         self._budget = budget
+        self._sent = Sent()
 
     @property
     def facts(self) -> ModelFacts:
@@ -188,11 +226,11 @@ class RemoteModel:
 
     def complete(self, request: Request, deadline: Deadline | None = None) -> Completion:
         """See the contract."""
-        return self._models.complete(self._agent, self._budget, request, deadline, self._conversation)
+        return self._models.complete(self._agent, self._budget, request, deadline, self._conversation, self._sent)
 
     def forward(self, request: Request, native: NativeExchange) -> Completion:
         """See the contract."""
-        return self._models.complete(self._agent, self._budget, request, None, self._conversation, native)
+        return self._models.complete(self._agent, self._budget, request, None, self._conversation, self._sent, native)
 
 
 def _sent(native: NativeExchange) -> NativeRequest:
