@@ -162,9 +162,10 @@ class ModelCalls:
         while len(self._exchanges) > _KEPT and next(iter(self._exchanges.values())).ended:
             self._forgotten = max(self._forgotten, self._exchanges.popitem(last=False)[0])
         agent = call.agent, call.budgets[0].id
-        if call.left_out and call.like != self._last.get(agent, (0, ()))[0]:
+        last, messages = self._last.get(agent, (0, ()))
+        if call.left_out and call.like != last:
             return None
-        call = self._whole(call, agent)
+        call = _whole(call, messages)
         self._deadline.at_least(call.remaining_sec)
         model = self._agents.get(agent)
         if model is None:
@@ -176,16 +177,6 @@ class ModelCalls:
             self._last[agent] = call.id, call.request.messages
         in_thread(lambda: self._complete(ask, call, line, exchange), f"model call of {call.agent}")
         return exchange
-
-    def _whole(self, call: ModelCall, agent: tuple[str, int]) -> ModelCall:
-        """A call with the messages that it leaves out."""
-        if call.request is None or not call.left_out:
-            return call
-        _, messages = self._last[agent]
-        if not 0 < call.left_out <= len(messages):
-            raise InputError(f"model call {call.like} has no {call.left_out} messages")
-        whole = (*messages[: call.left_out], *call.request.messages)
-        return attrs.evolve(call, request=attrs.evolve(call.request, messages=whole))
 
     def _asked(
         self, call: ModelCall, model: AgentModel, exchange: _Exchange
@@ -245,6 +236,16 @@ class ModelCalls:
                 extended_sec=self._deadline.extended_sec,
             )
         )
+
+
+def _whole(call: ModelCall, messages: tuple[Message, ...]) -> ModelCall:
+    """A call with the messages that it leaves out, which are the first of ``messages``. Raises InputError."""
+    if call.request is None or not call.left_out:
+        return call
+    if not 0 < call.left_out <= len(messages):
+        raise InputError(f"model call {call.like} has no {call.left_out} messages")
+    whole = (*messages[: call.left_out], *call.request.messages)
+    return attrs.evolve(call, request=attrs.evolve(call.request, messages=whole))
 
 
 def _failure(error: BaseException, line: list[Budget], own: Deadline | None) -> Failure:

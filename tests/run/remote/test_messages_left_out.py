@@ -106,10 +106,12 @@ def test_messages_that_are_not_known_are_sent_again(run: Any) -> None:
     assert records[0] == records[1]
 
 
-@pytest.mark.parametrize("left_out", [1000, -1])
-def test_a_wrong_number_is_refused(run: Any, left_out: int) -> None:
+@pytest.mark.parametrize(("call_id", "left_out"), [(1, 1), (2, 1000), (2, -1)])
+def test_a_wrong_number_is_refused(run: Any, call_id: int, left_out: int) -> None:
     """A worker that leaves out more than there is, or less than nothing, loses its attempts."""
-    memory_executor.DISTURB.append(Spy(lambda document: {**document, "left_out": document["like"] and left_out}))
+    memory_executor.DISTURB.append(
+        Spy(lambda document: {**document, "left_out": left_out} if document["id"] == call_id else document)
+    )
     done, requests = run("memory")
     assert f"has no {left_out} messages" in done.err
     assert len(requests) < TURNS
