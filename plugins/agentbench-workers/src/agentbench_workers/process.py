@@ -7,13 +7,13 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from agentbench_core import Deadline, InputError, Interrupted
+from agentbench_core import Deadline, InputError, Interrupted, UnavailableError
 from agentbench_core.harness import App, Worker, WorkerSettings, running_harness, say
 from agentbench_workers.client import Client
 from agentbench_workers.tls import client_context
@@ -66,7 +66,16 @@ def work(app: App, place: Place, stop: Deadline, note: Callable[[str], None]) ->
         allow_unisolated=place.allow_unisolated,
     )
     with Client(place.connect, place.token, context) as client:
-        return Worker(settings, client.call, note, stop).run()
+
+        def call(method: str, document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+            try:
+                yield from client.call(method, document)
+            except OSError as error:
+                if stop.expired:  # do not wait for the coordinator, which has probably ended, too
+                    raise UnavailableError(f"this worker has ended: {error}") from None
+                raise
+
+        return Worker(settings, call, note, stop).run()
 
 
 def from_stdin(app: App) -> int:
@@ -83,4 +92,4 @@ def from_stdin(app: App) -> int:
         os._exit(1)  # an attempt does not end
 
     threading.Thread(target=watch, name="stdin", daemon=True).start()
-    return work(app, place, stop, lambda message: say(f"worker {place.name}: {message}", err=True))
+    return work(app, place, stop, lambda message: say(message, err=True))

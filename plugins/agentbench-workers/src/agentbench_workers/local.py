@@ -1,0 +1,137 @@
+"""The worker processes that a coordinator starts on its own machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from agentbench_core.harness import without_secrets
+
+_GRACE_SEC = 15.0
+"""Seconds that processes have to end after their standard input was closed."""
+
+_LAST_LINES_SEC = 2.0
+"""Seconds to wait for the last lines of a process that has ended."""
+
+COMMAND: Sequence[str] = (
+    "-P",  # modules in the current directory are not ours
+    *("-c", "from agentbench_core.cli.main import console; console()"),
+    *("worker", "run", "--stdin"),
+)
+"""Arguments of a Python interpreter that make it a worker, which reads the rest from its standard input."""
+
+
+@attrs.define(kw_only=True, eq=False)
+class _Started:
+    process: subprocess.Popen[bytes]
+    reader: threading.Thread
+    last: str = ""
+    """The last line that it has printed."""
+
+
+class LocalWorkers:
+    """Processes that run ``agentbench worker run``. Thread-safe.
+
+    Args:
+        note: gets what they print, since their lines would disturb the progress of the run.
+    """
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        self._started: dict[str, _Started] = {}
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def start(self, name: str, place: Mapping[str, Any]) -> None:
+        """Start a process. It gets its place on its standard input, which ends it when it is closed."""
+        process = subprocess.Popen(
+            [sys.executable, *COMMAND],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=without_secrets(os.environ),
+            start_new_session=True,  # Ctrl-C reaches the coordinator only, which ends attempts in order
+        )
+        reader = threading.Thread(target=self._read, args=[name], name=f"output of {name}", daemon=True)
+        with self._lock:
+            self._started[name] = _Started(process=process, reader=reader)
+            if self._closed:
+                process.kill()
+        reader.start()
+        with contextlib.suppress(OSError):
+            assert process.stdin is not None
+            process.stdin.write(json.dumps({**place, "name": name}).encode() + b"\n")
+            process.stdin.flush()
+
+    @property
+    def running(self) -> bool:
+        """Whether any of them runs, or has ended unseen."""
+        return bool(self._started)
+
+    def ended(self) -> Mapping[str, str]:
+        """How processes have ended since the last call, by name; empty for one that has ended as it should."""
+        with self._lock:
+            ended = {name: each for name, each in self._started.items() if each.process.poll() is not None}
+            for name in ended:
+                del self._started[name]
+        for each in ended.values():
+            _release(each)
+        return {name: _how(each) for name, each in ended.items()}
+
+    def close(self) -> None:
+        """End all of them. Idempotent."""
+        with self._lock:
+            self._closed = True
+            started = list(self._started.values())
+        for each in started:
+            _close_input(each.process)
+        deadline = time.monotonic() + _GRACE_SEC
+        for each in started:
+            try:
+                each.process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                each.process.kill()
+                each.process.wait()
+            _release(each)
+
+    def _read(self, name: str) -> None:
+        started = self._started[name]
+        assert started.process.stderr is not None
+        for line in started.process.stderr:
+            if text := line.decode("utf-8", "replace").rstrip():
+                started.last = text
+                self._note(f"worker {name}: {text}")
+
+
+def _release(started: _Started) -> None:
+    """Close the pipes of a process that has ended."""
+    _close_input(started.process)
+    started.reader.join(_LAST_LINES_SEC)
+    if not started.reader.is_alive() and started.process.stderr is not None:
+        started.process.stderr.close()
+
+
+def _close_input(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+def _how(started: _Started) -> str:
+    code = started.process.returncode
+    if not code:
+        return ""
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return f"its process was killed by {signal.Signals(-code).name}"
+    return f"its process ended with {code}" + (f": {started.last}" if started.last else "")
