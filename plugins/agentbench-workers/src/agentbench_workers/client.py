@@ -52,7 +52,7 @@ class Client:
 
         Raises:
             OSError: the connection is broken; the call can be repeated.
-            UnavailableError: the coordinator refuses the connection, and would do so again.
+            UnavailableError: the coordinator refuses the connection, or is another program, and would do so again.
         """
         try:
             content = json.dumps(document).encode()
@@ -61,9 +61,25 @@ class Client:
                     why = response.read().decode("utf-8", "replace").strip()[:500]
                     raise UnavailableError(f"{self._address} refused the call {method!r}: {why}")
                 for line in response.iter_lines():
-                    yield json.loads(line)
+                    yield self._document(line)
         except httpx.TransportError as error:
             refused = refusal(error)
             if refused is not None:
                 raise UnavailableError(f"{self._address}: {refused.message}", remedy=refused.remedy) from None
             raise ConnectionError(f"{self._address}: {str(error) or type(error).__name__}") from None
+        except httpx.HTTPError as error:
+            raise self._stranger(error) from None
+
+    def _document(self, line: str) -> Mapping[str, Any]:
+        try:
+            document = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise self._stranger(error) from None
+        if not isinstance(document, dict):
+            raise self._stranger(f"its answer is {line[:50]!r}")
+        return document
+
+    def _stranger(self, why: object) -> UnavailableError:
+        return UnavailableError(
+            f"{self._address} is not a coordinator: {why}", remedy="Check the address and the port of the coordinator."
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import secrets
 import threading
 from collections.abc import Iterator, Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentbench_core import InputError, RemoteWork, Work
+from agentbench_workers.addresses import is_loopback, parse_address
 from agentbench_workers.server import CoordinatorServer
 from agentbench_workers.tls import server_context
 
@@ -33,7 +33,7 @@ class Endpoint:
     """
 
     def __init__(self, listen: str = "", *, ca: str = "", certificate: str = "", key: str = "") -> None:
-        host, port = _address(listen)
+        host, port = parse_address(listen, "executor.listen=") if listen else (LOOPBACK, 0)
         files = [ca, certificate, key]
         if any(files) and not all(files):
             raise InputError("TLS needs three files: of the authority, the certificate and its key", remedy=_MAKE)
@@ -70,21 +70,3 @@ class Endpoint:
             return iter([{"refused": "the run has not begun"}])
         assert self._remote is not None
         return self._remote.call(peer, method, document)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is a loopback address, or ``localhost``."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _address(listen: str) -> tuple[str, int]:
-    """Host and port. Raises InputError."""
-    if not listen:
-        return LOOPBACK, 0
-    host, colon, port = listen.rpartition(":")
-    if not colon or not host or not port.isdecimal():
-        raise InputError(f"executor.listen={listen}: expected HOST:PORT, such as 0.0.0.0:7000")
-    return host.strip("[]"), int(port)

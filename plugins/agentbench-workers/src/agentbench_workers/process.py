@@ -13,8 +13,9 @@ from typing import Any
 
 import attrs
 
-from agentbench_core import Deadline, InputError, Interrupted, UnavailableError
+from agentbench_core import Deadline, InputError, Interrupted, UnavailableError, load
 from agentbench_core.harness import App, Worker, WorkerSettings, running_harness, say
+from agentbench_workers.addresses import parse_address
 from agentbench_workers.client import Client
 from agentbench_workers.tls import client_context
 
@@ -45,8 +46,12 @@ class Place:
 def work(app: App, place: Place, stop: Deadline, note: Callable[[str], None]) -> int:
     """Run attempts until none is left, and return how many.
 
-    Raises InputError for invalid certificates, and UnavailableError if the coordinator refuses this worker or is lost.
+    Raises InputError for a wrong address, sandbox or certificate, and UnavailableError if the coordinator refuses this
+    worker or is lost.
     """
+    parse_address(place.connect, "--connect ")
+    for name in place.sandboxes:
+        app.registry.find("sandbox", name)
     files = (place.ca, place.certificate, place.key)
     if any(files) and not all(files):
         raise InputError("TLS needs three files", remedy="Pass --ca, --certificate and --key.")
@@ -80,8 +85,10 @@ def work(app: App, place: Place, stop: Deadline, note: Callable[[str], None]) ->
 
 def from_stdin(app: App) -> int:
     """Work as described by one line of JSON on standard input, until that is closed: with the process that wrote it."""
-    plain: dict[str, Any] = json.loads(sys.stdin.readline())
-    place = Place(**{**plain, "sandboxes": tuple(plain.get("sandboxes", ()))})
+    try:
+        place = load(json.loads(sys.stdin.readline()), Place, where="standard input")
+    except ValueError:
+        raise InputError("standard input: expected a line of JSON; only executors use --stdin") from None
     stop = Deadline(FOR_EVER)
 
     def watch() -> None:

@@ -58,7 +58,7 @@ class CoordinatorServer(ThreadingHTTPServer):
             self.address_family = socket.AF_INET6
         try:
             super().__init__(address, _Handler)
-        except (OSError, OverflowError) as error:
+        except (OSError, TypeError, ValueError) as error:  # names that cannot be encoded raise the last two
             raise InputError(
                 f"cannot listen on {address[0]}:{address[1]}: {getattr(error, 'strerror', None) or error}",
                 remedy="Choose an address of this machine and a free port: --set executor.listen=HOST:PORT",

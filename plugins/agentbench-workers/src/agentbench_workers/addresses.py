@@ -1,0 +1,31 @@
+"""Addresses of coordinators, as users write them."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from agentbench_core import InputError
+
+_ADDRESS = re.compile(r"(?:\[(?P<v6>[^\s\[\]]+)\]|(?P<host>[^\s:/@\[\]]+)):(?P<port>[0-9]{1,5})")
+_MOST = 65535
+
+
+def parse_address(text: str, what: str) -> tuple[str, int]:
+    """Host and port; an IPv6 address is written in brackets. Raises InputError, which starts with ``what``."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found["port"]) > _MOST:
+        shown = text if len(text) <= 200 else f"{text[:200]}..."
+        raise InputError(
+            f"{what}{shown}: expected HOST:PORT, such as 10.0.0.1:7000",
+            remedy='Pass only the host and the port; an IPv6 address needs brackets: "[::1]:7000"',
+        )
+    return found["v6"] or found["host"], int(found["port"])
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is a loopback address, or ``localhost``."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
