@@ -40,7 +40,7 @@ KNOWN = {
     f"{KIT}/checks/sandbox/isolation.py": "the conformance kit: a process of its own, to be looked for inside",
     f"{LOCAL}/interpreters.py": "Python interpreters of the host, asked for their version",
     f"{MECHANIC}/run_tests.py": "uploaded to a sandbox and run there: tests on changed copies",
-    "plugins/agentbench-workers/src/agentbench_workers/executor.py": "workers: this command, with other arguments",
+    "plugins/agentbench-workers/src/agentbench_workers/local.py": "workers: this command, with other arguments",
     f"{DASK}/child.py": "modules of ours, which speak Dask",
     f"{DASK}/ticket.py": "on a Dask worker: the command of a worker process, as the coordinator's executor gave it",
     f"{DOCKER}/container.py": "the docker command, with a container's streams",
