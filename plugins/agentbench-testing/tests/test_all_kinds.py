@@ -31,6 +31,7 @@ SPECIAL = {
     "wrapped agents": ("WrappedAgentConformance", "broken_wrapped.py"),
     "forwarding providers": ("ForwardingLLMConformance", "broken_forwarders.py"),
     "programs": ("IsolatedProgramSandboxConformance", "broken_programs.py"),
+    "executors with workers": ("RemoteExecutorConformance", "broken_remote_executors.py"),
     "adversarial agents": ("AdversaryConformance", "broken_adversaries.py"),
 }
 """The same for some plugins of a kind, which have other checks."""

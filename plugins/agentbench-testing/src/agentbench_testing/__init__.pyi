@@ -19,6 +19,7 @@ from .conformance import (
     LLMConformance as LLMConformance,
     ModelAgentConformance as ModelAgentConformance,
     ProgramSandboxConformance as ProgramSandboxConformance,
+    RemoteExecutorConformance as RemoteExecutorConformance,
     RemoteLLMConformance as RemoteLLMConformance,
     ReporterConformance as ReporterConformance,
     SandboxConformance as SandboxConformance,

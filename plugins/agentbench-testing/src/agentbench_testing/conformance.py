@@ -16,6 +16,7 @@
 | reporter | `ReporterConformance` | `make_reporter` |
 | auditor | `AuditorConformance` | `make_auditor` |
 | executor | `ExecutorConformance` | `make_executor` |
+| executor with `remote` | `RemoteExecutorConformance` | `make_executor` |
 
 Checks of agents, tools, scorers and auditors run in the ``local`` sandbox. Set ``sandboxes = ("local", "docker")`` on
 the class to run them in both; the test ids contain the name of the sandbox.
@@ -33,6 +34,7 @@ from agentbench_testing.checks.agent.checks import AgentLifetimeChecks, AgentMod
 from agentbench_testing.checks.agent.wrapped import WrappedAgentChecks
 from agentbench_testing.checks.auditor import AuditorChecks
 from agentbench_testing.checks.executor.checks import EndingChecks as ExecutorEndingChecks, PlaceChecks, PreflightChecks
+from agentbench_testing.checks.executor.remote import RemoteChecks
 from agentbench_testing.checks.llm.answers import AnswerChecks, LifeChecks
 from agentbench_testing.checks.llm.forwarding import ForwardingChecks
 from agentbench_testing.checks.llm.traffic import FaultChecks, TrafficChecks
@@ -136,3 +138,10 @@ class AuditorConformance(AuditorChecks):
 
 class ExecutorConformance(PreflightChecks, PlaceChecks, ExecutorEndingChecks):
     """Checks for every executor that runs attempts in this process. The attempts are small functions."""
+
+
+class RemoteExecutorConformance(PreflightChecks, RemoteChecks):
+    """Checks for executors with the capability ``remote``, instead of those of ``ExecutorConformance``.
+
+    The executor starts two or more workers on this machine, which run real attempts in the ``local`` sandbox.
+    """

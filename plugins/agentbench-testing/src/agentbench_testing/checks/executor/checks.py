@@ -8,11 +8,8 @@ import threading
 import pytest
 
 from agentbench_core import InputError, UnavailableError
-from agentbench_testing.checks.executor.stage import STOP_SEC, Before, ExecutorHooks, Stage, expected
+from agentbench_testing.checks.executor.stage import HOLD_SEC, STOP_SEC, Before, ExecutorHooks, Stage, expected
 from agentbench_testing.doubles.observing import BEAT
-
-_HOLD_SEC = 1.0
-"""How long attempts are held, to see that an executor waits for them."""
 
 
 def _brief() -> None:
@@ -76,7 +73,7 @@ class EndingChecks(ExecutorHooks):
         try:
             running = stage.start(work)
             assert work.wait_until(lambda: bool(work.started), self.patience), "no attempt was started"
-            threading.Event().wait(_HOLD_SEC)
+            threading.Event().wait(HOLD_SEC)
             assert not running.returned.done(), "it returned while an attempt was running"
         finally:
             go_on.set()

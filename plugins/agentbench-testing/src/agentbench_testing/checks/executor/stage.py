@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -19,7 +20,9 @@ from agentbench_testing.doubles.work import WorkDouble
 
 STOP_SEC = 10.0
 """Seconds that an executor has to end after a stop, when all running attempts have ended."""
-_END_SEC = 2.0
+HOLD_SEC = 1.0
+"""How long attempts are held, to see that an executor waits for them."""
+_END_SEC = 5.0
 """Seconds that threads and processes have to end after ``close``."""
 
 
@@ -46,7 +49,7 @@ def expected(attempts: int, places: int) -> ExpectedAttempts:
     return ExpectedAttempts(attempts=attempts, places=places, deadline=Deadline(LONG))
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Running:
     """An executor that runs work in a thread, as in the harness."""
 
@@ -54,6 +57,8 @@ class Running:
     returned: Future[None]
     """The result of ``run``."""
     patience: float
+    on_close: Callable[[Running], None]
+    """Called before ``close``."""
 
     def wait(self) -> None:
         """Wait until ``run`` returns."""
@@ -61,6 +66,7 @@ class Running:
 
     def close(self) -> None:
         """Close the executor."""
+        self.on_close(self)
         soon(self.executor.close, self.patience)
 
 
@@ -71,6 +77,7 @@ class Stage:
     make_executor: Callable[[], Executor]
     patience: float
     _work: list[WorkDouble] = attrs.field(factory=list)
+    _open: list[Running] = attrs.field(factory=list)
 
     def work(self, attempts: Sequence[Callable[[], object]], *, places: int) -> WorkDouble:
         """Work that ends with the test."""
@@ -81,7 +88,8 @@ class Stage:
         """A new executor that runs this work, after its preflight."""
         executor = self.make_executor()
         executor.preflight(expected(work.remaining, work.places))
-        return Running(executor, in_thread(lambda: executor.run(work)), self.patience)
+        self._open.append(Running(executor, in_thread(lambda: executor.run(work)), self.patience, self._open.remove))
+        return self._open[-1]
 
     def run(self, work: Work) -> None:
         """Run this work with a new executor, and close it."""
@@ -90,9 +98,12 @@ class Stage:
         running.close()
 
     def end(self) -> None:
-        """Interrupt all work, so that attempts that wait for it end."""
+        """Interrupt all work, so that attempts that wait for it end, and close what a failed check has left open."""
         for work in self._work:
             work.interrupt()
+        for running in list(self._open):
+            with contextlib.suppress(Exception):  # the check has already failed
+                running.close()
 
 
 @attrs.frozen
