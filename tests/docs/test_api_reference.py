@@ -23,7 +23,7 @@ OPAQUE = {
     *("CommitWriter", "DiskGuard", "OpenModel", "PreparedTasks", "Snapshot"),  # opaque values of a session
     *("MeteredToolbox", "Plugins", "RunDirectory"),  # used through `Toolbox`, `Registry` and `RunView`
     "Order",  # passed between methods of `Worker`
-    *("ScorerStage", "Hooks", "Serving", "Stage"),  # internals of the conformance checks
+    *("ScorerStage", "Hooks", "RemoteStage", "Serving", "Stage"),  # internals of the conformance checks
 }
 """Classes of fields and results that the reference does not show."""
 _DIRECTIVE = re.compile(r"^::: (\S+)\n((?: {4}.*\n)*)", re.MULTILINE)
