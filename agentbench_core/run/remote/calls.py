@@ -14,6 +14,10 @@ PATIENCE_SEC = 30.0
 _PAUSE_SEC = 0.2
 
 
+class RefusedError(RunStoppedError):
+    """The coordinator refused a message, so that the attempt has to be given back; the worker can run others."""
+
+
 class Calls:
     """Makes calls with a transport, which raises OSError if the connection breaks. Thread-safe if the transport is.
 
@@ -51,12 +55,12 @@ class Calls:
         return next(iter(list(self.every(method, document))), {})
 
     def send(self, message: Message) -> None:
-        """Send a message. Raises Interrupted if the attempt is lost, RunStoppedError if it must be given back."""
+        """Send a message. Raises Interrupted if the attempt is lost, RefusedError if it must be given back."""
         answer = self.one("send", message)
         if answer.get("lost"):
             raise Interrupted("the attempt is lost")
         if "refused" in answer:
-            raise RunStoppedError(str(answer["refused"]))
+            raise RefusedError(str(answer["refused"]))
 
     def finish(self, finish: Finish) -> None:
         """Send the conclusion. Raises Interrupted if the attempt is lost."""

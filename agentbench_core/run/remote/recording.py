@@ -12,6 +12,7 @@ from agentbench_core.errors import Interrupted
 from agentbench_core.evidence import layout
 from agentbench_core.evidence.attempt_files import AttemptFiles
 from agentbench_core.evidence.redaction import Redactor
+from agentbench_core.run.remote.calls import RefusedError
 from agentbench_core.run.remote.documents import Message, encoded, parts
 from agentbench_core.values.events import Event, event_type
 
@@ -25,7 +26,8 @@ _GATHER_SEC = 0.2
 class Outbox:
     """Sends the entries of one attempt, in order and in numbered messages. Thread-safe.
 
-    ``send`` sends one message, and raises Interrupted if the attempt is lost; from then on, so does everything else.
+    ``send`` sends one message, and raises Interrupted if the attempt is lost, or RefusedError; from then on, so does
+    everything else.
     """
 
     def __init__(self, lease: int, token: str, send: Callable[[Message], None]) -> None:
@@ -77,6 +79,8 @@ class Outbox:
             self._changed.notify_all()
 
     def _check(self) -> None:
+        if isinstance(self._error, RefusedError):
+            raise self._error
         if self._error is not None:
             raise Interrupted(f"the attempt is lost: {self._error}")
         if self._closed:

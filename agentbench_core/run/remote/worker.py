@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core.errors import AgentBenchError, Interrupted, RunStoppedError, SetupError, UnavailableError
+from agentbench_core.errors import AgentBenchError, Interrupted, SetupError, UnavailableError
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.registry import Provenance, Registry
@@ -25,7 +25,7 @@ from agentbench_core.run.metering.llm import OpenModels
 from agentbench_core.run.observer import RunObserver
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import Recording
-from agentbench_core.run.remote.calls import Calls
+from agentbench_core.run.remote.calls import Calls, RefusedError
 from agentbench_core.run.remote.documents import (
     PROTOCOL,
     Document,
@@ -175,23 +175,30 @@ class Worker:
         return None
 
     def run_order(self, order: Order) -> None:
-        """Run one attempt and send its conclusion; if it cannot be run here, give it back and end this worker."""
+        """Run one attempt and send its conclusion. Give it back if it cannot be run here, and end this worker if so."""
         deadline = self._running[order.lease] = Deadline(FOR_EVER, parent=self._stop)
         outbox = Outbox(order.lease, order.token, self._calls.send)
         finish = Finish(lease=order.lease, token=order.token, after=0, conclusion=None)
         try:
             end = self._concluded(order, outbox, deadline)
             self._calls.finish(attrs.evolve(finish, after=outbox.flush(), conclusion=end))
-        except Interrupted:
-            pass  # the attempt is lost: nothing more is accepted
+        except (Interrupted, RefusedError) as error:  # the attempt is lost, or only this worker cannot run it
+            self._give_back(finish, str(error))
         except AgentBenchError as error:
-            with contextlib.suppress(AgentBenchError):
-                self._calls.finish(attrs.evolve(finish, problem=str(error)))
-            if not isinstance(error, RunStoppedError):
-                self._give_up(error)
+            self._give_back(finish, str(error))
+            self._give_up(error)
+        except Exception as error:  # noqa: BLE001 - an error of this machine; other workers repeat the attempt
+            problem = UnavailableError(f"an attempt failed on this worker: {type(error).__name__}: {error}")
+            self._give_back(finish, problem.message)
+            self._give_up(problem)
         finally:
             outbox.close()
             del self._running[order.lease]
+
+    def _give_back(self, finish: Finish, problem: str) -> None:
+        """Let another worker run an attempt; nothing happens if it is lost."""
+        with contextlib.suppress(AgentBenchError):
+            self._calls.finish(attrs.evolve(finish, problem=problem))
 
     def _concluded(self, order: Order, outbox: Outbox, deadline: Deadline) -> Conclusion:
         run, variant = self._runs.get(order.run, lambda: self._received_run(order.run), self._stop)
