@@ -20,6 +20,9 @@ from agentbench_core.values.limits import LOOK_EVERY_SEC, Deadline
 MOST_LOSSES = 3
 """How often an attempt is lost with its place before the run stops."""
 
+MOST_RETURNS = 100
+"""How often it is given back by places that cannot run it."""
+
 
 @attrs.define(kw_only=True, eq=False)
 class QueuedAttempt:
@@ -29,6 +32,8 @@ class QueuedAttempt:
     run: RunWriter
     losses: int = 0
     """How often it has been lost so far."""
+    returns: int = 0
+    """How often it has been given back."""
 
 
 class AttemptQueue:
@@ -126,19 +131,20 @@ class AttemptQueue:
     def lose(self, attempt: QueuedAttempt, why: str, *, counts: bool = True) -> None:
         """An attempt was recorded as interrupted, because its place was lost: archive its files and queue it again.
 
-        After ``MOST_LOSSES`` that count, its run is stopped instead. Raises RunStoppedError on a disk error.
+        After ``MOST_LOSSES`` that count, or ``MOST_RETURNS``, its run is stopped instead. Raises RunStoppedError on a
+        disk error.
         """
-        plan, losses = attempt.plan, attempt.losses + counts
-        name = f"{plan.task.spec.id}, repeat {plan.repeat}"
-        if losses >= MOST_LOSSES:
-            attempt.run.stop.request(f"{name}: {why}; it was lost {losses} times")
+        plan, losses, returns = attempt.plan, attempt.losses + counts, attempt.returns + (not counts)
+        name, repeats = f"{plan.task.spec.id}, repeat {plan.repeat}", losses < MOST_LOSSES and returns < MOST_RETURNS
+        if not repeats:
+            attempt.run.stop.request(f"{name}: {why}; it was lost {losses + returns} times")
         else:
             attempt.run.store.archive_attempt(plan.task.spec.id, plan.repeat, plan.attempt_id)
         with self._changed:
             self._running.discard(attempt)
-            if losses < MOST_LOSSES:
+            if repeats:
                 again = attrs.evolve(plan, attempt_id=str(ULID()), supersedes=plan.attempt_id)
-                self._waiting.appendleft(QueuedAttempt(plan=again, run=attempt.run, losses=losses))
+                self._waiting.appendleft(QueuedAttempt(plan=again, run=attempt.run, losses=losses, returns=returns))
             self._changed.notify_all()
 
     def task(self, task_id: str) -> Task:

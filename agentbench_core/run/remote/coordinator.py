@@ -126,6 +126,8 @@ class Coordinator:
         hello = read(document, Hello)
         if not 1 <= hello.places <= _MOST_PLACES:
             raise InputError(f"places must be between 1 and {_MOST_PLACES}")
+        if not hello.name.strip():
+            raise InputError("a worker needs a name")
         different = dict.fromkeys(
             line
             for _, run in self._runs.values()
@@ -171,7 +173,6 @@ class Coordinator:
             repeat=plan.repeat,
             supersedes=plan.supersedes,
             flaky=plan.flaky,
-            environment_digest=plan.environment_digest,
         )
 
     def _task_document(self, task_id: str) -> tuple[str, TaskDocument]:
@@ -255,7 +256,7 @@ class Coordinator:
             return
         conclusion = finish.conclusion
         if conclusion is None:
-            self._lending.lose(lease, f"worker {lease.worker} gave the attempt back: {finish.problem[:2000]}")
+            self._lending.returned(lease, finish.problem[:2000])
             yield {}
             return
         with self._lending.violations(lease):

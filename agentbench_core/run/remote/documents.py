@@ -102,7 +102,6 @@ class Order:
     repeat: int
     supersedes: str | None
     flaky: str
-    environment_digest: str | None
 
 
 @attrs.frozen(kw_only=True)

@@ -42,8 +42,10 @@ class KnownWorker:
     taken: dict[int, int] = attrs.field(factory=dict)
     """Leases by the number of the question that they answer."""
     taking: threading.Lock = attrs.field(factory=threading.Lock)
-    unsuited: set[str] = attrs.field(factory=set)
-    """Tasks whose environment is different there."""
+    unsuited: dict[str, str] = attrs.field(factory=dict)
+    """Why its environment of a task is refused, by task id."""
+    seen: float = attrs.field(factory=time.monotonic)
+    """When it last made a call, on the monotonic clock."""
 
 
 class Lending:
@@ -69,6 +71,8 @@ class Lending:
         self._numbers = itertools.count(1)
         self._environments: dict[str, tuple[str, Mapping[str, str]]] = {}
         """The worker that first prepared a task, with digest and facts, by task id."""
+        self._used: set[str] = set()
+        """Tasks with a recorded attempt in that environment."""
         self._lock = threading.RLock()
         self.refusals: list[str] = []
         """Why workers were refused."""
@@ -113,6 +117,7 @@ class Lending:
             worker = self._workers.get(token)
         if worker is None or worker.peer != peer:
             raise InputError("this worker is not known, or was lost")
+        worker.seen = time.monotonic()
         return worker
 
     def lost(self, name: str, why: str) -> None:
@@ -123,8 +128,19 @@ class Lending:
             leases = [self._leases[number] for number in numbers & self._leases.keys()]
             for token in gone:
                 del self._workers[token]
+            if gone:
+                self._forget_environments(name)
         for lease in leases:
             self.lose(lease, f"worker {name} was lost: {why}")
+
+    def _forget_environments(self, name: str) -> None:
+        """Let another worker decide about the environments of a lost one, unless attempts in them count."""
+        open_ = {each.attempt.plan.task.spec.id for each in self._leases.values() if each.worker != name}
+        for task_id, (first, _) in list(self._environments.items()):
+            if first == name and task_id not in self._used | open_:
+                del self._environments[task_id]
+                for worker in self._workers.values():
+                    worker.unsuited.pop(task_id, None)
 
     # --- leases --------------------------------------------------------------------------------------------------
 
@@ -197,18 +213,24 @@ class Lending:
             raise
 
     def accept(self, lease: Lease, digest: str, facts: Mapping[str, str]) -> str:
-        """Compare an environment with that of the worker that prepared the task first; returns how it differs."""
-        task_id = lease.attempt.plan.task.spec.id
+        """Compare an environment with that of recorded attempts, and of the worker that prepared the task first.
+
+        Returns how it differs.
+        """
+        plan, here = lease.attempt.plan, {"digest": digest, **facts}
+        task_id, recorded = plan.task.spec.id, plan.environment_digest
         with self._lock:
-            first, before = self._environments.setdefault(task_id, (lease.worker, {"digest": digest, **facts}))
-            different = self._compare(before, {"digest": digest, **facts})
-            for worker in self._workers.values() if different else ():
+            if recorded not in (None, digest):
+                why = f"its environment of {task_id} has changed since this run started: {recorded} -> {digest}"
+            else:
+                first, before = self._environments.setdefault(task_id, (lease.worker, here))
+                different = "; ".join(self._compare(before, here))
+                why = different and f"its environment of {task_id} differs from that on worker {first}: {different}"
+            for worker in self._workers.values() if why else ():
                 if worker.name == lease.worker:
-                    worker.unsuited.add(task_id)
-        if not different:
-            return ""
-        why = f"its environment of {task_id} differs from that on worker {first}: {'; '.join(different)}"
-        self._queue.note(f"worker {lease.worker}: {why}")
+                    worker.unsuited[task_id] = why
+        if why:
+            self._queue.note(f"worker {lease.worker}: {why}")
         return why
 
     def stop_if_unsuited(self) -> None:
@@ -218,15 +240,17 @@ class Lending:
             for attempt in self._queue.waiting() if workers else ():
                 task_id = attempt.plan.task.spec.id
                 if all(task_id in worker.unsuited for worker in workers):
-                    first, _ = self._environments[task_id]
+                    last = workers[-1]
                     attempt.run.stop.request(
-                        f"no worker is left for {task_id}: its environment differs from that on worker {first}"
+                        f"no worker is left for {task_id}; on worker {last.name}, {last.unsuited[task_id]}"
                     )
 
     def record(self, lease: Lease, end: Callable[[], Conclusion]) -> bool:
         """Record an attempt. False if that was done before, or it is lost."""
         if not self._closed(lease):
             return False
+        with self._lock:
+            self._used.add(lease.attempt.plan.task.spec.id)
         error: BaseException | None = None
         try:
             lease.writer.finish(end)
@@ -235,7 +259,14 @@ class Lending:
         self._queue.settle(lease.attempt, error)
         return error is None
 
-    def lose(self, lease: Lease, why: str) -> None:
+    def returned(self, lease: Lease, problem: str) -> None:
+        """A worker gives an attempt back. If it had not begun, it cannot run such attempts, and others may."""
+        begun = lease.received > 0
+        if not begun:
+            self.refuse(lease.worker, problem)
+        self.lose(lease, f"worker {lease.worker} gave it back: {problem}", counts=begun)
+
+    def lose(self, lease: Lease, why: str, *, counts: bool = True) -> None:
         """Record a lost attempt as interrupted, and let another worker repeat it, unless the run has been stopped."""
         if self._session.stop.expired:
             self.record(lease, lambda: lease.interrupted(why))
@@ -247,7 +278,7 @@ class Lending:
             return
         try:
             lease.writer.finish(lambda: lease.interrupted(why), lost=True)
-            self._queue.lose(lease.attempt, why, counts=not unsuited)
+            self._queue.lose(lease.attempt, why, counts=counts and not unsuited)
         except BaseException as error:  # noqa: BLE001 - the run cannot be written, which stops it
             self._queue.settle(lease.attempt, error)
 
@@ -271,11 +302,24 @@ class Lending:
             now = time.monotonic()
             if stopped_at is None and self._session.stop.expired:
                 stopped_at = now
+            self._take_back(now)
             with self._lock:
                 leases = list(self._leases.values())
             for lease in leases:
                 if stopped_at is not None and now - stopped_at > _GRACE_SEC:
                     self.lose(lease, "the run was stopped, and its worker did not end it")
-                elif now - lease.seen > self._lease_sec:
-                    self.lost(lease.worker, f"nothing was heard from it for {self._lease_sec:g} s")
-                    self.lose(lease, f"worker {lease.worker} was lost")
+
+    def _take_back(self, now: float) -> None:
+        """Drop workers, and take back attempts of others, if nothing was heard for the time of a lease."""
+        with self._lock:
+            leases = list(self._leases.values())
+            seen = {worker.name: worker.seen for worker in self._workers.values()}
+        for lease in leases:
+            if lease.worker in seen:
+                seen[lease.worker] = max(seen[lease.worker], lease.seen)
+        for name, last in seen.items():
+            if now - last > self._lease_sec:
+                self.lost(name, f"nothing was heard from it for {self._lease_sec:g} s")
+        for lease in leases:
+            if now - lease.seen > self._lease_sec:
+                self.lose(lease, f"worker {lease.worker} does not run it any more")

@@ -143,7 +143,7 @@ def version_differences(
 
 
 def received_plan(order: Order, run: RunDocument, variant: Variant, task: Task) -> AttemptPlan:
-    """The plan of a lent attempt."""
+    """The plan of a lent attempt. Its environment is compared where the run is written."""
     return AttemptPlan(
         run_id=run.run_id,
         attempt_id=order.attempt_id,
@@ -154,5 +154,4 @@ def received_plan(order: Order, run: RunDocument, variant: Variant, task: Task) 
         repeat=order.repeat,
         supersedes=order.supersedes,
         flaky=order.flaky,
-        environment_digest=order.environment_digest,
     )

@@ -42,7 +42,7 @@ class PuppetExecutor(MemoryExecutor):
 
 
 @functools.cache
-def _installed() -> dict[str, Any]:
+def installed() -> dict[str, Any]:
     """The installed versions; the executors of tests do not matter."""
     plugins = [entry(plugin.source) for plugin in App(frozenset()).plugins.plugins if plugin.status == "ok"]
     return {"harness": dump(running_harness()), "plugins": dump(plugins)}
@@ -74,7 +74,7 @@ class Puppet:
             "protocol": PROTOCOL,
             "name": self.name,
             "places": self.places,
-            **_installed(),
+            **installed(),
             "python": "3.11",
             "platform": "test",
             "nonce": secrets.token_hex(8),

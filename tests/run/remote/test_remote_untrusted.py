@@ -147,6 +147,22 @@ def test_entries_that_are_refused(stage: Stage) -> None:
     assert done.err.count("was refused: it sent something invalid") == len(ENTRIES)
 
 
+def test_names_of_workers(stage: Stage) -> None:
+    """W06: any name is shortened, and made unique; it is in the events as it is, and escaped where it is shown."""
+
+    def act(remote: RemoteWork, work: Work) -> None:
+        for _ in range(2):
+            assert Puppet(remote, "\ud800\x1b[2J\r\n" * 1000).begin().finish() == {}
+        assert max(map(len, remote.workers)) < 110
+        assert len(remote.workers) == 2
+
+    done, run = stage.act(act, "--repeats", "2")
+    assert check(run, 2) == []
+    shown = stage.agentbench("runs", "show", str(run.directory))
+    assert shown.code == 0
+    assert "\x1b[2J" not in done.err + done.out + shown.out
+
+
 def test_messages_with_gaps_and_repetitions(stage: Stage) -> None:
     """W06: a message after a gap is refused; one that was received before has no effect."""
 
