@@ -119,7 +119,7 @@ def run(
     certificate: str,
     key: str,
     from_input: bool,
-) -> None:
+) -> int:
     """Run attempts of a coordinator until none is left.
 
     \b
@@ -129,14 +129,16 @@ def run(
     The coordinator is `agentbench run --executor workers --set executor.listen=HOST:PORT`. This machine needs the same
     versions of agentbench and its plugins, and no keys of model providers. The coordinator can run any command on it.
 
-    Exit code: 3 if the coordinator refuses this worker, or cannot be reached.
+    Ctrl-C and SIGTERM end it in order: other workers repeat what it is running.
+
+    Exit code: 3 if the coordinator refuses this worker, or cannot be reached; 130 if it was interrupted.
     """
     from agentbench_core import Deadline
-    from agentbench_workers.process import FOR_EVER, Place, from_stdin, work
+    from agentbench_workers.process import FOR_EVER, Place, ended_by_signals, from_stdin, work
 
     if from_input:
         from_stdin(app)
-        return
+        return 0
     if not connect:
         raise click.UsageError("pass the address of the coordinator: --connect HOST:PORT")
     place = Place(
@@ -149,5 +151,11 @@ def run(
         certificate=certificate,
         key=key,
     )
-    attempts = work(app, place, Deadline(FOR_EVER), lambda message: say(message, err=True))
+    stop = Deadline(FOR_EVER)
+    with ended_by_signals(stop):
+        attempts = work(app, place, stop, lambda message: say(message, err=True))
+    if stop.expired:
+        say(f"interrupted; attempts run here: {attempts}", err=True)
+        return 130
     say(f"nothing is left to do; attempts run here: {attempts}")
+    return 0

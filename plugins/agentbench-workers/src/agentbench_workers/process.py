@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import attrs
@@ -81,6 +84,23 @@ def work(app: App, place: Place, stop: Deadline, note: Callable[[str], None]) ->
                 raise
 
         return Worker(settings, call, note, stop).run()
+
+
+@contextlib.contextmanager
+def ended_by_signals(stop: Deadline) -> Iterator[None]:
+    """Ctrl-C, SIGTERM and a closed terminal end a worker, whose attempts others repeat; the second one at once."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if stop.expired:
+            os._exit(130)
+        stop.end(Interrupted("the worker was interrupted"))
+
+    with contextlib.ExitStack() as stack:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                with contextlib.suppress(ValueError):  # not in the main thread
+                    stack.callback(signal.signal, number, signal.signal(number, end))
+        yield
 
 
 def from_stdin(app: App) -> int:
