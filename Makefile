@@ -89,6 +89,7 @@ bench: $(READY)
 	@$(BIN)/python benchmarks/bridge_gateway.py
 	@$(BIN)/python benchmarks/docker_calls.py
 	@$(BIN)/python benchmarks/bridge_start.py
+	@$(BIN)/python benchmarks/executor.py
 	@$(BIN)/python benchmarks/mining.py
 
 SUITES := custom-dev custom-heldout custom-setup
