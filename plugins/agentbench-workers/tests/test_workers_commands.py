@@ -234,5 +234,5 @@ def test_readme_documents_every_command_and_option() -> None:
         for name, command in group.commands.items():
             assert f"agentbench {group.name} {name}" in text
             for parameter in command.params:
-                if isinstance(parameter, click.Option):
+                if isinstance(parameter, click.Option) and not parameter.hidden:
                     assert f"| `{parameter.opts[-1]}` | {parameter.help} |" in text
