@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import ssl
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any
-
-import httpx
 
 from agentbench_core import UnavailableError
 from agentbench_workers.refusals import refusal
@@ -16,10 +18,15 @@ from agentbench_workers.refusals import refusal
 _CONNECT_SEC = 10.0
 _SILENCE_SEC = 20.0
 """Answers that take long have a line every 5 s, so that much silence means a broken connection."""
+_PART_BYTES = 1 << 20
+_IDLE_SEC = 60.0
+"""Seconds after which an idle connection is not used again; the coordinator closes it later."""
 
 
 class Client:
     """Makes calls. Thread-safe; each call in progress has a connection of its own.
+
+    Uses the standard library, since every model call makes two calls, and general clients take several times the CPU.
 
     Args:
         address: ``HOST:PORT`` of the coordinator.
@@ -28,16 +35,11 @@ class Client:
     """
 
     def __init__(self, address: str, token: str, context: ssl.SSLContext | None) -> None:
-        scheme = "http" if context is None else "https"
         self._address = address
-        self._http = httpx.Client(
-            base_url=f"{scheme}://{address}/v1/",
-            verify=False if context is None else context,
-            trust_env=False,
-            headers={"Authorization": f"Bearer {token}"} if token else {},
-            timeout=httpx.Timeout(_SILENCE_SEC, connect=_CONNECT_SEC, pool=None),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=60),
-        )
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._context = context
+        self._idle: list[tuple[float, http.client.HTTPConnection]] = []
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Client:
         return self
@@ -45,7 +47,10 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._http.close()
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for _, connection in idle:
+            connection.close()
 
     def call(self, method: str, document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Make one call, and yield the documents of its answer.
@@ -54,32 +59,70 @@ class Client:
             OSError: the connection is broken; the call can be repeated.
             UnavailableError: the coordinator refuses the connection, or is another program, and would do so again.
         """
+        content = json.dumps(document).encode()
+        connection = None
         try:
-            content = json.dumps(document).encode()
-            with self._http.stream("POST", method, content=content) as response:
-                if response.status_code != 200:
-                    why = response.read().decode("utf-8", "replace").strip()[:500]
-                    raise UnavailableError(f"{self._address} refused the call {method!r}: {why}")
-                for line in response.iter_lines():
-                    yield self._document(line)
-        except httpx.TransportError as error:
+            connection = self._connection()
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may have refused a large request
+                connection.request("POST", f"/v1/{method}", content, self._headers)
+            response = connection.getresponse()
+            if response.status != 200:
+                why = response.read(2000).decode("utf-8", "replace").strip()[:500]
+                raise UnavailableError(f"{self._address} refused the call {method!r}: {why}")
+            for line in _lines(response):
+                yield self._document(line)
+            if not response.will_close:
+                with self._lock:
+                    self._idle.append((time.monotonic(), connection))
+                connection = None
+        except (OSError, http.client.HTTPException) as error:
             refused = refusal(error)
             if refused is not None:
                 raise UnavailableError(f"{self._address}: {refused.message}", remedy=refused.remedy) from None
             raise ConnectionError(f"{self._address}: {str(error) or type(error).__name__}") from None
-        except httpx.HTTPError as error:
-            raise self._stranger(error) from None
+        finally:
+            if connection is not None:
+                connection.close()
 
-    def _document(self, line: str) -> Mapping[str, Any]:
+    def _connection(self) -> http.client.HTTPConnection:
+        """The connection that was used last, or a new one. Raises OSError."""
+        with self._lock:
+            while self._idle:
+                since, connection = self._idle.pop()
+                if time.monotonic() - since < _IDLE_SEC:
+                    return connection
+                connection.close()
+        if self._context is None:
+            connection = http.client.HTTPConnection(self._address, timeout=_CONNECT_SEC)
+        else:
+            connection = http.client.HTTPSConnection(self._address, timeout=_CONNECT_SEC, context=self._context)
+        connection.connect()
+        connection.sock.settimeout(_SILENCE_SEC)
+        return connection
+
+    def _document(self, line: bytes) -> Mapping[str, Any]:
         try:
             document = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise self._stranger(error) from None
         if not isinstance(document, dict):
-            raise self._stranger(f"its answer is {line[:50]!r}")
+            raise self._stranger(f"its answer is {line[:50].decode('utf-8', 'replace')!r}")
         return document
 
     def _stranger(self, why: object) -> UnavailableError:
         return UnavailableError(
             f"{self._address} is not a coordinator: {why}", remedy="Check the address and the port of the coordinator."
         )
+
+
+def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    """The lines of an answer. Raises HTTPException if it is cut, which ``readline`` would not notice."""
+    parts: list[bytes] = []
+    while data := response.read1(_PART_BYTES):
+        first, *further = data.split(b"\n")
+        parts.append(first)
+        for following in further:
+            yield b"".join(parts)
+            parts = [following]
+    if any(parts):
+        raise http.client.IncompleteRead(b"".join(parts))
