@@ -56,7 +56,7 @@ def refusal(error: BaseException) -> InputError | None:
     """The error that explains why TLS refused a connection; it will be refused again.
 
     ``None`` for all other errors, such as connections that were cut. ``error`` may have been raised from that of TLS,
-    as those of httpx are.
+    as HTTP clients do.
     """
     for each in _chain(error):
         if not isinstance(each, ssl.SSLError):
