@@ -29,8 +29,8 @@ from agentbench_core.run.remote.documents import (
     read,
     written,
 )
-from agentbench_core.run.remote.lease import Lease
-from agentbench_core.run.remote.lending import Compare, KnownWorker, Lending
+from agentbench_core.run.remote.lease import KnownWorker, Lease
+from agentbench_core.run.remote.lending import Compare, Lending
 from agentbench_core.run.remote.orders import document_digest, task_document, version_differences
 from agentbench_core.run.signals import in_thread
 from agentbench_core.run.waiting import OncePerKey

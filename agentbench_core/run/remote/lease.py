@@ -1,4 +1,4 @@
-"""An attempt that is lent to a worker: receives its events, files and conclusion, and writes them to the run."""
+"""A worker, and an attempt that is lent to it: receives events, files and conclusion, and writes them to the run."""
 
 from __future__ import annotations
 
@@ -51,6 +51,26 @@ _LARGEST_FILE = 1 << 30
 
 Accept = Callable[[str, Mapping[str, str]], str]
 """Compares digest and facts of an environment; returns why it is refused, or an empty string."""
+
+
+@attrs.define(kw_only=True, eq=False)
+class KnownWorker:
+    """A worker that was accepted."""
+
+    name: str
+    peer: str
+    """Its identity, as far as the transport knows it."""
+    places: int
+    lent: int = 0
+    """Number of attempts that it has."""
+    leases: set[int] = attrs.field(factory=set)
+    taken: dict[int, int] = attrs.field(factory=dict)
+    """Leases by the number of the question that they answer."""
+    taking: threading.Lock = attrs.field(factory=threading.Lock)
+    unsuited: dict[str, str] = attrs.field(factory=dict)
+    """Why its environment of a task is refused, by task id."""
+    seen: float = attrs.field(factory=time.monotonic)
+    """When it last made a call, on the monotonic clock."""
 
 
 class Lease:

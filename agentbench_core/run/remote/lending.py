@@ -9,13 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import attrs
-
 from agentbench_core.errors import InputError
 from agentbench_core.run.attempt.record import Conclusion
 from agentbench_core.run.attempt.session import Session
 from agentbench_core.run.attempt.work import AttemptQueue
-from agentbench_core.run.remote.lease import Lease
+from agentbench_core.run.remote.lease import KnownWorker, Lease
 from agentbench_core.run.remote.model_calls import ModelCalls
 
 _GRACE_SEC = 30.0
@@ -26,26 +24,6 @@ _LONGEST_NAME = 100
 
 Compare = Callable[[Mapping[str, str], Mapping[str, str]], Sequence[str]]
 """Differences between the digest and facts of two environments."""
-
-
-@attrs.define(kw_only=True, eq=False)
-class KnownWorker:
-    """A worker that was accepted."""
-
-    name: str
-    peer: str
-    """Its identity, as far as the transport knows it."""
-    places: int
-    lent: int = 0
-    """Number of attempts that it has."""
-    leases: set[int] = attrs.field(factory=set)
-    taken: dict[int, int] = attrs.field(factory=dict)
-    """Leases by the number of the question that they answer."""
-    taking: threading.Lock = attrs.field(factory=threading.Lock)
-    unsuited: dict[str, str] = attrs.field(factory=dict)
-    """Why its environment of a task is refused, by task id."""
-    seen: float = attrs.field(factory=time.monotonic)
-    """When it last made a call, on the monotonic clock."""
 
 
 class Lending:
