@@ -20,7 +20,7 @@ ALL_PROTOCOLS = """
 
 
 def test_requests_of_all_protocols(bridge: Bridge) -> None:
-    """The program gets the same answers as in a thread; usage, responses and conversation are the same, and no key."""
+    """W08: Answers, usage, responses and conversation are those of a run in threads; no file has the key."""
     bridge.program(ALL_PROTOCOLS, "program-both")
     runs = [
         bridge.start(

@@ -60,7 +60,7 @@ def reasons(path: str, body: Any, **more: Any) -> str:
 @pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
 @pytest.mark.parametrize("limits", [Limits(), Limits(max_tokens=9000, temperature=0.5, top_p=0.9)], ids=["free", "set"])
 def test_an_admitted_request_is_admitted_again_unchanged(file: Path, limits: Limits) -> None:
-    """The process that writes a run checks the requests of workers again, with the real name of the model."""
+    """W08: The process that writes a run checks the requests of workers again, with the real name of the model."""
     once = replay(file.stem, limits=limits)
     models = ModelMap(names={"maker/model": "maker/model"})
     again = send(f"/v1/{once.path}", once.body, headers=once.headers, models=models, limits=limits)

@@ -139,7 +139,7 @@ REFUSED: Mapping[str, tuple[bytes, int, str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_requests_that_are_refused(serve: Serve, name: str) -> None:
-    """Each with a status and one reason; the call is not made, and others are answered."""
+    """W09: Each with a status and one reason; the call is not made, and others are answered."""
     calls: list[str] = []
 
     def call(peer: str, method: str, document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -242,7 +242,7 @@ def test_many_idle_connections(serve: Serve) -> None:
 
 
 def test_handshakes_that_do_not_end(serve: Serve, files: Certificates) -> None:
-    """Clients that connect and send nothing, or half a record, keep nobody waiting."""
+    """W09: Clients that connect and send nothing, or half a record, keep nobody waiting."""
     server = serve(context=server_of(files))
     with contextlib.ExitStack() as stack:
         idle = [stack.enter_context(connect(server)) for _ in range(20)]

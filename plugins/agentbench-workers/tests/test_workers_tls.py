@@ -143,7 +143,7 @@ def test_no_session_is_resumed(files: Certificates) -> None:
 
 
 def test_a_worker_as_coordinator(files: Certificates) -> None:
-    """Otherwise one worker could run code on the others."""
+    """W09: Otherwise one worker could run code on the others."""
     met = meet(unchecked(ssl.PROTOCOL_TLS_SERVER, files, pair_of(files, "worker-1")), client_of(files, "worker-2"))
     assert "unsuitable certificate purpose" in str(met.client)
     assert why(met.client) == "the other side's certificate is for the other role"
@@ -162,14 +162,14 @@ def test_a_coordinator_as_worker(files: Certificates) -> None:
 
 
 def test_no_certificate(files: Certificates) -> None:
-    """The handshake of TLS 1.3 ends for the client before the server has seen its certificate."""
+    """W09: The handshake of TLS 1.3 ends for the client before the server has seen its certificate."""
     met = meet(server_of(files), unchecked(ssl.PROTOCOL_TLS_CLIENT, files, None))
     assert why(met.server) == "the other side has no certificate"
     assert why(met.client) == "the other side requires a certificate"
 
 
 def test_another_authority(files: Certificates, other: Certificates) -> None:
-    """Refused by both sides."""
+    """W09: Refused by both sides."""
     met = meet(server_of(files), unchecked(ssl.PROTOCOL_TLS_CLIENT, files, pair_of(other, "worker-1")))
     assert why(met.server) == "the other side's certificate was issued by another authority"
     assert why(met.client) == "the other side refused this certificate, since it is from another authority"

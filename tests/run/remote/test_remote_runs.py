@@ -84,7 +84,7 @@ def test_model_calls_are_made_by_the_coordinator(
 def test_a_worker_gets_no_key(
     make_suite: Any, agentbench: Agentbench, chat_server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing that is sent to a worker contains the key, and the key is in no file of the run."""
+    """W08: Nothing that is sent to a worker contains the key, and the key is in no file of the run."""
     from tests.run.remote import memory_executor
 
     sent: list[str] = []
