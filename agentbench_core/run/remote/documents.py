@@ -43,6 +43,9 @@ ALIVE_SEC = 5.0
 MOST_LEVELS = 100
 """Maximum nesting of a document, so that no function that follows its parts runs out of stack."""
 
+MOST_CALLS = 64
+"""Maximum number of model calls of one attempt at the same time; on a worker, further ones wait."""
+
 PART_BYTES = 1 << 20
 """Maximum bytes of data in one document; larger files are split."""
 

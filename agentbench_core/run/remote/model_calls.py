@@ -26,6 +26,7 @@ from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import Recording
 from agentbench_core.run.remote.documents import (
     ALIVE_SEC,
+    MOST_CALLS,
     Answer,
     Failure,
     ModelCall,
@@ -39,9 +40,7 @@ from agentbench_core.run.signals import in_thread
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import Completion, Message
 
-MOST_AT_ONCE = 64
-"""Maximum number of calls of one attempt at the same time."""
-
+_LOOK_SEC = 0.5
 _MOST_BUDGETS = 2000
 _KEPT = 64
 """Number of answers that are kept in case a call is repeated."""
@@ -50,7 +49,11 @@ _KEPT = 64
 class _AttemptDeadline(Deadline):
     """The deadline of a lent attempt, as its worker measures it, and by how much waiting has extended it."""
 
-    extended_sec = 0.0
+    def __init__(self, stop: Deadline, extended: Callable[[], None]) -> None:
+        """``extended`` is called after each extension."""
+        super().__init__(0.0, parent=stop)
+        self.extended_sec = 0.0
+        self._extended = extended
 
     def at_least(self, seconds: float) -> None:
         """Set the remaining time that a worker reports, unless more is known to be left."""
@@ -60,6 +63,7 @@ class _AttemptDeadline(Deadline):
         """See the base class. The time of the whole command is not extended."""
         self._end += seconds
         self.extended_sec += seconds
+        self._extended()
 
 
 class _Exchange:
@@ -68,6 +72,7 @@ class _Exchange:
     def __init__(self) -> None:
         self._parts: list[Answer] = []
         self._native = 0
+        self._wakes = 0
         self._changed = threading.Condition()
 
     @property
@@ -79,6 +84,12 @@ class _Exchange:
         """Add a part."""
         with self._changed:
             self._parts.append(part)
+            self._changed.notify_all()
+
+    def wake(self) -> None:
+        """Let readers continue without a part."""
+        with self._changed:
+            self._wakes += 1
             self._changed.notify_all()
 
     def start(self, status: int, headers: Mapping[str, str]) -> None:
@@ -93,12 +104,13 @@ class _Exchange:
             self.append(Answer(number=self._native, data=encoded(part)))
 
     def read(self, seconds: float) -> Iterator[Answer | None]:
-        """All parts, up to the last; ``None`` whenever none has been added for some seconds."""
-        position = 0
+        """All parts, up to the last; ``None`` whenever none has been added for some seconds, and on :meth:`wake`."""
+        position = wakes = 0
         while True:
             with self._changed:
-                if position == len(self._parts):
+                if position == len(self._parts) and wakes == self._wakes:
                     self._changed.wait(seconds)
+                wakes = self._wakes
                 part = self._parts[position] if position < len(self._parts) else None
             yield part
             position += part is not None
@@ -111,7 +123,7 @@ class ModelCalls:
 
     def __init__(self, plan: AttemptPlan, recording: Recording, models: OpenModels, stop: Deadline) -> None:
         self._plan = plan
-        self._deadline = _AttemptDeadline(0.0, parent=stop)
+        self._deadline = _AttemptDeadline(stop, self._wake)
         self._models: AttemptModels = models(plan, recording, self._deadline, StopSignal())
         limits = plan.variant.settings.limits
         self._root = Budget(max_tokens=limits.max_tokens, max_cost_usd=limits.max_cost_usd)
@@ -120,8 +132,16 @@ class ModelCalls:
         self._last: dict[tuple[str, int], tuple[int, tuple[Message, ...]]] = {}
         """The last call of each agent, with the messages of its request."""
         self._exchanges: OrderedDict[int, _Exchange] = OrderedDict()
-        self._forgotten = 0
+        self._forgotten: set[int] = set()
+        """Calls whose answers are no longer kept."""
         self._lock = threading.Lock()
+
+    def _wake(self) -> None:
+        """Let workers know at once that their time is extended: they may be about to run out of it."""
+        with self._lock:
+            exchanges = list(self._exchanges.values())
+        for exchange in exchanges:
+            exchange.wake()
 
     @property
     def models(self) -> AttemptModels:
@@ -144,7 +164,7 @@ class ModelCalls:
             yield Answer(unknown=True)
             return
         told, alive = 0.0, time.monotonic() + ALIVE_SEC
-        for part in exchange.read(0.5):
+        for part in exchange.read(_LOOK_SEC):
             extended = self._deadline.extended_sec
             if part is not None:
                 yield part
@@ -155,12 +175,12 @@ class ModelCalls:
     def _start(self, call: ModelCall) -> _Exchange | None:
         """Begin a call; ``None`` if the messages that it leaves out are not known any more."""
         line = self._line(call.budgets)
-        if call.id <= self._forgotten:
+        if call.id in self._forgotten:
             raise InputError(f"the answer of model call {call.id} is no longer kept")
-        if sum(not each.ended for each in self._exchanges.values()) >= MOST_AT_ONCE:
-            raise InputError(f"an attempt may make at most {MOST_AT_ONCE} model calls at the same time")
+        if sum(not each.ended for each in self._exchanges.values()) >= MOST_CALLS:
+            raise InputError(f"an attempt may make at most {MOST_CALLS} model calls at the same time")
         while len(self._exchanges) > _KEPT and next(iter(self._exchanges.values())).ended:
-            self._forgotten = max(self._forgotten, self._exchanges.popitem(last=False)[0])
+            self._forgotten.add(self._exchanges.popitem(last=False)[0])
         agent = call.agent, call.budgets[0].id
         last, messages = self._last.get(agent, (0, ()))
         if call.left_out and call.like != last:

@@ -23,8 +23,17 @@ from agentbench_core.run.metering.conversation import Conversation
 from agentbench_core.run.metering.llm import filled, named
 from agentbench_core.run.metering.tools import StopSignal
 from agentbench_core.run.recording import Evidence
-from agentbench_core.run.remote.documents import Answer, Failure, ModelCall, NativeRequest, Share, decoded, encoded
-from agentbench_core.values.limits import Budget, Deadline
+from agentbench_core.run.remote.documents import (
+    MOST_CALLS,
+    Answer,
+    Failure,
+    ModelCall,
+    NativeRequest,
+    Share,
+    decoded,
+    encoded,
+)
+from agentbench_core.values.limits import LOOK_EVERY_SEC, Budget, Deadline
 from agentbench_core.values.messages import Completion, Message, ModelFacts, Request, Usage
 from agentbench_core.values.record import ModelInfo
 
@@ -77,6 +86,7 @@ class RemoteModels:
         self._shares: list[tuple[Budget, Share]] = []
         self._extended_sec = 0.0
         self._open = 0
+        self._slots = threading.BoundedSemaphore(MOST_CALLS)
         self._closed = False
         self._lock = threading.Lock()
 
@@ -136,6 +146,10 @@ class RemoteModels:
         native: NativeExchange | None,
     ) -> Completion:
         line = budget.line()
+        while not self._slots.acquire(timeout=LOOK_EVERY_SEC):
+            self._deadline.check()
+            if own is not None:
+                own.check()
         like, left_out = sent.shared(request)
         with self._lock:
             self._open += 1
@@ -171,6 +185,7 @@ class RemoteModels:
         finally:
             with self._lock:
                 self._open -= 1
+            self._slots.release()
 
     def _last_part(self, call: Callable[[int], ModelCall], native: NativeExchange | None) -> Answer:
         """Make a call, and return the last part of its answer; responses of a native request are passed on before."""

@@ -46,6 +46,7 @@ class Stage:
             model = ("--agent", agent, *MODEL, *url)
             done = self.agentbench("run", "--suite", "mini", *model, *flags, "--executor", executor, "--out", out)
             self.requests = len(server.chat_requests)
+        assert Path(out).exists(), done.err
         (directory,) = Path(out).iterdir()
         return done, open_run(directory)
 
