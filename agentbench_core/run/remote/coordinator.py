@@ -265,7 +265,7 @@ class Coordinator:
             self._lending.lose(lease, f"worker {lease.worker} interrupted it: {conclusion.explanation[:2000]}")
             yield {}
             return
-        yield {} if self._lending.record(lease, lambda: lease.concluded(conclusion)) else {"lost": True}
+        yield {} if self._lending.record(lease, lambda: lease.final(conclusion)) else {"lost": True}
 
 
 def _found(by_digest: Mapping[str, T], document: Document) -> T:

@@ -192,6 +192,16 @@ class Lease:
             raise InputError(f"the conclusion cannot be recorded: {type(error).__name__}: {error}") from None
         return made
 
+    def final(self, end: Conclusion) -> Conclusion:
+        """:meth:`concluded` after :meth:`close`; as interrupted if a call that arrived last contradicts the conclusion.
+
+        The record contains the usage in any case.
+        """
+        try:
+            return self.concluded(end)
+        except InputError as error:
+            return self.interrupted(error.message)
+
     def interrupted(self, why: str) -> Conclusion:
         """The conclusion of an attempt whose worker was lost, or that was stopped here."""
         return Conclusion(

@@ -17,6 +17,8 @@ from agentbench_core.harness import WorkerSettings
 from agentbench_core.run.attempt import work as queue
 from agentbench_core.run.attempt.record import write_evidence
 from agentbench_core.run.remote import coordinator as coordination, recording
+from agentbench_core.run.remote.calls import RefusedError
+from agentbench_core.run.remote.documents import Message
 from agentbench_core.values.events import TaskStarted
 from tests.run.remote import memory_executor
 from tests.run.remote.disturbances import disturb
@@ -306,3 +308,18 @@ def test_a_worker_with_a_problem_of_its_own(stage: Stage, monkeypatch: pytest.Mo
     assert done.code == 0, done.err
     assert len(check(run, 1)) == 1
     assert f"an attempt failed on this worker: {type(error).__name__}" in done.err
+
+
+def test_a_refused_message_of_another_thread() -> None:
+    """W05: that an environment is refused is known to its attempt, whichever thread has sent the message."""
+
+    def refuses(message: Message) -> None:
+        raise RefusedError("another environment")
+
+    outbox = recording.Outbox(1, "token", refuses)
+    outbox.add({"phase": "source"})
+    with pytest.raises(RefusedError):
+        outbox.flush()
+    with pytest.raises(RefusedError):
+        outbox.add({"phase": "environment"})
+    outbox.close()

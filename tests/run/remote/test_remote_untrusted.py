@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from agentbench_core import RemoteWork, Work
 from agentbench_core.run.attempt import work as queue
 from agentbench_core.run.remote import coordinator as coordination
+from agentbench_core.run.remote.lease import Lease
 from agentbench_core.values.events import LLMRequest, Warning_
 from tests.run.remote.puppet import Document, Lent, Puppet
 from tests.run.remote.staging import Stage, check, exchanges, tree
@@ -233,6 +234,45 @@ def test_conclusions_that_are_refused(stage: Stage, why: str, claim: dict[str, A
     _, run = stage.act(act)
     assert len(check(run, 1)) == 1
     assert exchanges(run) == stage.requests == 2
+
+
+def test_a_call_during_the_conclusion(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """W07: a model call that begins while a conclusion without one is checked is in the record, with its cost."""
+    lents: list[Lent] = []
+    concluded = Lease.concluded
+
+    def slow(self: Lease, end: Any) -> Any:
+        made = concluded(self, end)
+        if lents[0].calls == 0:
+            assert "completion" in lents[0].ask()
+        return made
+
+    monkeypatch.setattr(Lease, "concluded", slow)
+
+    def act(remote: RemoteWork, work: Work) -> None:
+        lents.append(Puppet(remote).begin())
+        assert lents[0].finish(agent=None, outcome="setup_failed") == {}
+
+    _, run = stage.act(act)
+    (record,) = run.every_record()
+    assert (record.outcome, record.usage.llm_calls) == ("interrupted", 1)
+    assert record.usage.cost_usd > 0
+
+
+@pytest.mark.parametrize("outcome", ["sandbox_error", "gave_up"])
+def test_a_sandbox_that_fails_after_model_calls(stage: Stage, outcome: str) -> None:
+    """W07: the agent phase may be missing then, and only then; the record has the usage that was counted."""
+
+    def act(remote: RemoteWork, work: Work) -> None:
+        lent = Puppet(remote).begin()
+        assert "completion" in lent.ask()
+        assert is_refused(lent.finish(agent=None, outcome=outcome)) == (outcome == "gave_up")
+
+    _, run = stage.act(act)
+    (record,) = run.every_record()
+    assert record.outcome == ("interrupted" if outcome == "gave_up" else outcome)
+    assert record.usage.llm_calls == 1
+    assert record.usage.cost_usd == pytest.approx(run.spent_usd())
 
 
 @pytest.mark.parametrize(
