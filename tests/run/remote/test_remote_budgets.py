@@ -81,7 +81,7 @@ def equal(run: RunDirectory, threads: RunDirectory) -> None:
     ids=lambda limit: " ".join(limit).removeprefix("--set "),
 )
 def test_limits_end_attempts_as_in_threads(stage: Stage, agent: str, limit: tuple[str, ...]) -> None:
-    """W08: with the same outcome, usage and explanation, for one worker."""
+    """W11: with the same outcome, usage and explanation, for one worker."""
     flags = ("--repeats", "2", *limit)
     before, threads = stage.run(*flags, "--workers", "1", executor="threads", agent=agent)
     done, run = stage.run(*flags, *ONE, agent=agent)
@@ -99,7 +99,7 @@ def failing() -> Callable[[Mapping[str, Any], Seen], Reply]:
 
 @pytest.mark.parametrize("limit", [0.005, 0.009, 0.03])
 def test_the_money_of_a_run_is_never_exceeded(stage: Stage, limit: float) -> None:
-    """W08: by four workers, with exchanges that fail and workers that die; the events say so."""
+    """W11: by four workers, with exchanges that fail and workers that die; the events say so."""
     stage.responder = failing()
     deaths = Deaths("finish", stage.lost, most=2)
     disturb(deaths.disturb)
@@ -117,7 +117,7 @@ def test_the_money_of_a_run_is_never_exceeded(stage: Stage, limit: float) -> Non
 
 
 def test_the_open_call_of_a_lost_worker_stays_booked(stage: Stage) -> None:
-    """W08: at its maximum cost, which also counts against the budget of the run."""
+    """W11: at its maximum cost, which also counts against the budget of the run."""
     lost = threading.Event()
 
     def respond(request: Mapping[str, Any], seen: Seen) -> Reply:
@@ -153,7 +153,7 @@ def test_the_open_call_of_a_lost_worker_stays_booked(stage: Stage) -> None:
 
 
 def test_many_calls_at_once(stage: Stage, plugin: Any) -> None:
-    """W08: an agent that makes more calls at once than a worker may waits, and ends as in threads."""
+    """W11: an agent that makes more calls at once than a worker may waits, and ends as in threads."""
     plugin("agents", AGENTS)
     before, threads = stage.run(executor="threads", agent="many")
     assert before.code == 0, before.err
@@ -228,7 +228,7 @@ def waiting_once(seconds: int) -> Callable[[Mapping[str, Any], Seen], Reply]:
 
 
 def test_waiting_for_the_provider_extends_the_attempt(stage: Stage, make_suite: Any) -> None:
-    """W09: longer than its whole time, as in threads."""
+    """W12: longer than its whole time, as in threads."""
     stage.responder = waiting_once(3)
     done, run = stage.run("--set", "limits.timeout_sec=2", *ONE)
     assert done.code == 0, done.err
@@ -239,7 +239,7 @@ def test_waiting_for_the_provider_extends_the_attempt(stage: Stage, make_suite: 
 
 
 def test_an_extension_is_known_before_the_wait(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """W09: a worker that is about to run out of time hears of it at once."""
+    """W12: a worker that is about to run out of time hears of it at once."""
     monkeypatch.setattr(model_calls, "_LOOK_SEC", 60.0)
     stage.responder = waiting_once(1)
 
@@ -256,7 +256,7 @@ def test_an_extension_is_known_before_the_wait(stage: Stage, monkeypatch: pytest
 
 
 def test_time_is_that_of_the_attempt(stage: Stage, make_suite: Any) -> None:
-    """W09: a provider that takes too long ends the attempt at its deadline, as in threads."""
+    """W12: a provider that takes too long ends the attempt at its deadline, as in threads."""
     stage.responder = lambda request, seen: replace(works(request, seen), delay=3)
     limits = ("--set", "limits.timeout_sec=1")
     _, threads = stage.run(*limits, executor="threads")
