@@ -60,7 +60,7 @@ class Client:
             UnavailableError: the coordinator refuses the connection, or is another program, and would do so again.
         """
         content = json.dumps(document).encode()
-        connection = None
+        connection = response = None
         try:
             connection = self._connection()
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may have refused a large request
@@ -81,6 +81,8 @@ class Client:
                 raise UnavailableError(f"{self._address}: {refused.message}", remedy=refused.remedy) from None
             raise ConnectionError(f"{self._address}: {str(error) or type(error).__name__}") from None
         finally:
+            if response is not None:  # it owns the socket if the other side closes the connection
+                response.close()
             if connection is not None:
                 connection.close()
 
