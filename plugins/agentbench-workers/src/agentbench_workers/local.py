@@ -34,7 +34,8 @@ COMMAND: Sequence[str] = (
 @attrs.define(kw_only=True, eq=False)
 class _Started:
     process: subprocess.Popen[bytes]
-    reader: threading.Thread
+    reader: threading.Thread = attrs.field(factory=threading.Thread)
+    """Reads what it prints."""
     last: str = ""
     """The last line that it has printed."""
 
@@ -62,12 +63,15 @@ class LocalWorkers:
             env=without_secrets(os.environ),
             start_new_session=True,  # Ctrl-C reaches the coordinator only, which ends attempts in order
         )
-        reader = threading.Thread(target=self._read, args=[name], name=f"output of {name}", daemon=True)
+        started = _Started(process=process)
+        started.reader = threading.Thread(
+            target=self._read, args=[name, started], name=f"output of {name}", daemon=True
+        )
+        started.reader.start()
         with self._lock:
-            self._started[name] = _Started(process=process, reader=reader)
+            self._started[name] = started
             if self._closed:
                 process.kill()
-        reader.start()
         with contextlib.suppress(OSError):
             assert process.stdin is not None
             process.stdin.write(json.dumps({**place, "name": name}).encode() + b"\n")
@@ -104,8 +108,7 @@ class LocalWorkers:
                 each.process.wait()
             _release(each)
 
-    def _read(self, name: str) -> None:
-        started = self._started[name]
+    def _read(self, name: str, started: _Started) -> None:
         assert started.process.stderr is not None
         for line in started.process.stderr:
             if text := line.decode("utf-8", "replace").rstrip():
