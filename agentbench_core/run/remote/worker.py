@@ -150,8 +150,8 @@ class Worker:
             for number, deadline in list(self._running.items()):
                 if number in answer.get("lost", ()):
                     deadline.end(Interrupted("another worker repeats the attempt"))
-                elif answer.get("stop"):
-                    deadline.end(Interrupted(str(answer["stop"])))
+            if answer.get("stop"):  # also ends preparations, which attempts share
+                self._stop.end(Interrupted(str(answer["stop"])))
 
     def _give_up(self, error: AgentBenchError) -> None:
         """End this worker; what it runs is lost."""
