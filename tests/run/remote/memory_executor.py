@@ -41,9 +41,11 @@ class MemoryExecutor:
 
     def run(self, work: Work) -> None:
         """Run the workers until they end."""
+        app = App(frozenset())
+        assert app.plugins.plugins, "loaded before the workers start: loading captures the process's standard error"
         remote = work.remote(self._options.lease_sec)
         threads = [
-            threading.Thread(target=self._work, args=(remote, work, f"w{number}"), name=f"w{number}")
+            threading.Thread(target=self._work, args=(app, remote, work, f"w{number}"), name=f"w{number}")
             for number in range(1, self._options.workers + 1)
         ]
         for thread in threads:
@@ -54,7 +56,7 @@ class MemoryExecutor:
     def close(self) -> None:
         """Nothing is open."""
 
-    def _work(self, remote: RemoteWork, work: Work, name: str) -> None:
+    def _work(self, app: App, remote: RemoteWork, work: Work, name: str) -> None:
         def plain(method: str, document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             for part in remote.call(name, method, json.loads(json.dumps(document))):
                 yield json.loads(json.dumps(part))
@@ -62,7 +64,6 @@ class MemoryExecutor:
         call: Call = plain
         for disturb in DISTURB:
             call = disturb(name, call)
-        app = App(frozenset())
         settings = WorkerSettings(
             name=name,
             places=self._options.places,
