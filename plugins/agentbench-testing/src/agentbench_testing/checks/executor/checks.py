@@ -8,7 +8,15 @@ import threading
 import pytest
 
 from agentbench_core import InputError, UnavailableError
-from agentbench_testing.checks.executor.stage import HOLD_SEC, STOP_SEC, Before, ExecutorHooks, Stage, expected
+from agentbench_testing.checks.executor.stage import (
+    HOLD_SEC,
+    STOP_SEC,
+    Before,
+    ExecutorHooks,
+    Stage,
+    close_twice,
+    expected,
+)
 from agentbench_testing.doubles.observing import BEAT
 
 
@@ -108,11 +116,7 @@ class EndingChecks(ExecutorHooks):
         running = stage.start(stage.work([_brief], places=1))
         running.wait()
         for executor in (unused, running.executor):
-            executor.close()
-            try:
-                executor.close()
-            except Exception as error:
-                raise AssertionError(f"a second close: {type(error).__name__}: {error}") from error
+            close_twice(executor)
 
     def test_closing_while_it_runs(self, stage: Stage) -> None:
         """``close`` returns while attempts are running; a run that hangs must not prevent the end of the command."""

@@ -7,7 +7,7 @@ import threading
 
 from agentbench_core import UnavailableError
 from agentbench_testing.checks.executor.remote_stage import RemoteHooks, RemoteStage
-from agentbench_testing.checks.executor.stage import HOLD_SEC, STOP_SEC
+from agentbench_testing.checks.executor.stage import HOLD_SEC, STOP_SEC, close_twice
 
 
 class RemoteChecks(RemoteHooks):
@@ -70,11 +70,7 @@ class RemoteChecks(RemoteHooks):
         running = remote_stage.start(load.work)
         running.wait()
         for executor in (unused, running.executor):
-            executor.close()
-            try:
-                executor.close()
-            except Exception as error:
-                raise AssertionError(f"a second close: {type(error).__name__}: {error}") from error
+            close_twice(executor)
 
     def test_closing_while_it_runs(self, remote_stage: RemoteStage) -> None:
         """``close`` returns while attempts are running; a run that hangs must not prevent the end of the command."""

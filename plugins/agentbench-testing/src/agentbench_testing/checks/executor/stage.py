@@ -137,3 +137,12 @@ def children() -> dict[int, str]:
         if state_and_parent.split()[1] == str(os.getpid()):
             found[int(pid)] = name
     return found
+
+
+def close_twice(executor: Executor) -> None:
+    """Close an executor twice. Raises AssertionError if the second call raises anything."""
+    executor.close()
+    try:
+        executor.close()
+    except Exception as error:
+        raise AssertionError(f"a second close: {type(error).__name__}: {error}") from error
