@@ -6,6 +6,7 @@ import contextlib
 import math
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -171,24 +172,25 @@ class Call:
     def failed(self, exchange: FailedExchange) -> None:
         """See the contract."""
         usage = self._meter.priced(exchange.usage)
-        if not self._settled(usage):
-            return
         counted = usage or Usage()
-        self._meter.log.emit(
-            LLMFailed(
-                call=self.number,
-                exchange=self.exchange,
-                error=exchange.error,
-                message=exchange.message,
-                status=exchange.status,
-                served_by=exchange.served_by,
-                response_id=exchange.response_id,
-                prompt_tokens=counted.prompt_tokens,
-                completion_tokens=counted.completion_tokens,
-                cached_tokens=counted.cached_tokens,
-                cost_usd=counted.cost_usd,
+        with self._lock:  # as in `answered`
+            if not self._settled(usage):
+                return
+            self._meter.log.emit(
+                LLMFailed(
+                    call=self.number,
+                    exchange=self.exchange,
+                    error=exchange.error,
+                    message=exchange.message,
+                    status=exchange.status,
+                    served_by=exchange.served_by,
+                    response_id=exchange.response_id,
+                    prompt_tokens=counted.prompt_tokens,
+                    completion_tokens=counted.completion_tokens,
+                    cached_tokens=counted.cached_tokens,
+                    cost_usd=counted.cost_usd,
+                )
             )
-        )
 
     def add_wait(self, seconds: float) -> None:
         """See the contract."""
@@ -201,12 +203,17 @@ class Call:
         """See the contract."""
         return self._meter.files.cleaned(value)
 
-    def answered(self, completion: Completion) -> Completion:
-        """Settle the exchange in progress, and return its response with the cost."""
+    @contextlib.contextmanager
+    def answered(self, completion: Completion) -> Iterator[Completion]:
+        """Settle the exchange in progress, and give its response with the cost, to be recorded in this context.
+
+        :meth:`abandon` waits until then: otherwise, an attempt could be recorded with the usage but without its event.
+        """
         completion = attrs.evolve(completion, usage=self._meter.priced(completion.usage))
-        if not self._settled(completion.usage):
-            raise LLMError("the provider returned a response after reporting a failure")
-        return completion
+        with self._lock:
+            if not self._settled(completion.usage):
+                raise LLMError("the provider returned a response after reporting a failure")
+            yield completion
 
     def abandon(self, why: str) -> None:
         """End the call without a response. The usage of an exchange in progress is unknown."""
@@ -256,11 +263,13 @@ class Call:
                 raise
 
     def _settled(self, usage: Usage | None) -> bool:
-        """Settle the exchange in progress, with its worst case if ``usage`` is ``None``; False if there is none."""
-        with self._lock:
-            if not self._under_way:
-                return False
-            self._under_way = False
+        """Settle the exchange in progress, with its worst case if ``usage`` is ``None``; False if there is none.
+
+        The caller has the lock.
+        """
+        if not self._under_way:
+            return False
+        self._under_way = False
         if usage is None:
             self._return_rest(self._worst.tokens, self._worst.cost_usd)
             return True

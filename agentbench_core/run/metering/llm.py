@@ -173,36 +173,19 @@ class MeteredModel:
         try:
             call.start_exchange()
             started = time.monotonic()
-            completion = self._ask(request, call)
+            answer = self._ask(request, call)
             seconds = round(time.monotonic() - started, 6)
-            completion = call.answered(completion)
-            if recorded:
-                recorded.close()
-                completion = attrs.evolve(completion, native=recorded.file)
+            with call.answered(answer) as priced:
+                if recorded:
+                    recorded.close()
+                completion = attrs.evolve(priced, native=recorded.file) if recorded else priced
+                self._conversation.add(call.number, request, completion)
+                meter.log.emit(_response(call, completion, seconds))
         except BaseException as error:
             call.abandon(f"{type(error).__name__}: {error}")
             raise
         finally:
             meter.end(call)
-        self._conversation.add(call.number, request, completion)
-        usage = completion.usage or Usage()
-        meter.log.emit(
-            LLMResponse(
-                call=call.number,
-                exchange=call.exchange,
-                finish=completion.finish,
-                model=completion.model,
-                served_by=completion.served_by,
-                response_id=completion.response_id,
-                prompt_tokens=usage.prompt_tokens,
-                completion_tokens=usage.completion_tokens,
-                cached_tokens=usage.cached_tokens,
-                cost_usd=usage.cost_usd,
-                repaired=completion.repaired,
-                waited_sec=round(call.waited, 6),
-                duration_sec=seconds,
-            )
-        )
         return completion
 
     def _ask(self, request: Request, call: Call) -> Completion:
@@ -218,6 +201,26 @@ class MeteredModel:
         if not isinstance(completion, Completion):
             raise LLMError(f"the provider {provider!r} returned {completion!r}, which is not a Completion")
         return completion
+
+
+def _response(call: Call, completion: Completion, seconds: float) -> LLMResponse:
+    """The event of a response that took some seconds."""
+    usage = completion.usage or Usage()
+    return LLMResponse(
+        call=call.number,
+        exchange=call.exchange,
+        finish=completion.finish,
+        model=completion.model,
+        served_by=completion.served_by,
+        response_id=completion.response_id,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+        cost_usd=usage.cost_usd,
+        repaired=completion.repaired,
+        waited_sec=round(call.waited, 6),
+        duration_sec=seconds,
+    )
 
 
 def named(request: Request, model: ModelInfo) -> Request:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 
 from agentbench_core import open_run
 from agentbench_core.run.attempt import agent as agent_phase
+from agentbench_core.run.recording import AttemptLog
+from agentbench_core.values.events import Event, LLMFailed, LLMResponse
 
 ODD = '''
     import pathlib, threading, time, attrs
@@ -324,3 +327,27 @@ def test_a_secret_in_an_error_is_not_on_the_screen(
     assert done.code == 4
     assert "401 for [redacted ENTRANCE]" in done.err
     assert "very-secret" not in done.err + done.out
+
+
+@pytest.mark.usefixtures("little_grace")
+@pytest.mark.parametrize("does", ["fine", "fails and answers"])
+def test_an_exchange_that_ends_with_its_attempt_is_recorded(
+    make_task: Any, run: Run, records: Any, monkeypatch: pytest.MonkeyPatch, does: str
+) -> None:
+    """The attempt waits for its event: otherwise, the record would count what the events do not contain."""
+    make_task()
+    emit, started = AttemptLog.emit, threading.Event()
+
+    def slow(self: AttemptLog, event: Event, *, durable: bool = False) -> None:
+        if isinstance(event, (LLMResponse, LLMFailed)):
+            started.set()
+            time.sleep(2.5)
+        emit(self, event, durable=durable)
+
+    monkeypatch.setattr(AttemptLog, "emit", slow)
+    run(does, "--set", "limits.timeout_sec=1")
+    assert started.is_set()
+    ends = [*lines("llm_response"), *lines("llm_failed")]
+    assert len(lines("llm_request")) == len(ends) == 1
+    (record,) = records()
+    assert record["usage"]["cost_usd"] == ends[0]["cost_usd"]
