@@ -213,11 +213,11 @@ MORE: Sequence[tuple[str, type[Places]]] = (
 )
 
 
-def on(executor: type[Places]) -> type[ExecutorConformance]:
+def on(executor: type[Places], seconds: float = ExecutorConformance.patience) -> type[ExecutorConformance]:
     """The checks for such an executor."""
 
     class Checked(ExecutorConformance):
-        patience = 2.0
+        patience = seconds
 
         @classmethod
         def make_executor(cls) -> Executor:

@@ -34,16 +34,14 @@ class TestThreads(ExecutorConformance):
 
 
 @pytest.fixture(autouse=True)
-def _end_of_litter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(checks_of_executors, "STOP_SEC", 2.0)  # otherwise, each deaf double takes 10 s
+def _end_of_litter() -> Iterator[None]:
     BROKEN["LEFT"].clear()
     yield
     BROKEN["end"]()
 
 
-def run_check(check: str, double: type) -> None:
-    """Run a check on a double, with all of its parameters."""
-    checks = BROKEN["on"](double)()
+def run_check(check: str, checks: ExecutorConformance) -> None:
+    """Run a check with all of its parameters."""
     method = getattr(checks, check)
     for more in ({"attempts": 0}, {"attempts": 1}) if "attempts" in inspect.signature(method).parameters else ({},):
         stage = Stage(checks.make_executor, checks.patience)
@@ -54,11 +52,12 @@ def run_check(check: str, double: type) -> None:
 
 
 @pytest.mark.parametrize(("check", "double"), EVERY)
-def test_each_check_fails_on_its_double(check: str, double: type | None) -> None:
+def test_each_check_fails_on_its_double(check: str, double: type | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The failure is an assertion of the check."""
     assert double is not None, f"no double for {check}"
+    monkeypatch.setattr(checks_of_executors, "STOP_SEC", 2.0)  # otherwise, each deaf double takes 10 s
     with pytest.raises(AssertionError):
-        run_check(check, double)
+        run_check(check, BROKEN["on"](double, 2.0)())
 
 
 @pytest.mark.parametrize(("violated", "double"), EVERY)
@@ -66,7 +65,7 @@ def test_no_other_check_fails_on_a_double(violated: str, double: type) -> None:
     """A failing check therefore says what is wrong."""
     for check in CHECKS:
         if check != violated:
-            run_check(check, double)
+            run_check(check, BROKEN["on"](double)())
 
 
 def test_every_double_has_a_check() -> None:

@@ -121,7 +121,7 @@ class EndingChecks(ExecutorHooks):
     def test_closing_while_it_runs(self, stage: Stage) -> None:
         """``close`` returns while attempts are running; a run that hangs must not prevent the end of the command."""
         go_on = threading.Event()
-        work = stage.work([go_on.wait] * 2, places=2)
+        work = stage.work([go_on.wait], places=1)
         try:
             running = stage.start(work)
             assert work.wait_until(lambda: bool(work.started), self.patience), "no attempt was started"
