@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.long, pytest.mark.index]
 KIT = "agentbench-testing"
 WITH_THE_KIT = {"agentbench-core", KIT, "agentbench-integrity", "agentbench-local", "agentbench-tasks"}
 """The kit and its dependencies: its runs need a sandbox, a scorer and tasks."""
-NEEDED = {"agentbench-view": {"agentbench-report"}}
+NEEDED = {"agentbench-dask": {"agentbench-workers"}, "agentbench-view": {"agentbench-report"}}
 """Plugins that need another one."""
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
 ONLY_FOR_BROWSERS = "playwright.sync_api"
