@@ -5,19 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 from agentbench_core import Command, Deadline, EnvironmentSpec, SandboxError, open_run
@@ -26,18 +23,11 @@ from agentbench_docker import channel, container, provider
 from agentbench_docker.client import Client
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
+from tests.docker.engines import OURS, Engine, private_engine, wait_until
 
 pytestmark = pytest.mark.docker
 
 AGENTBENCH = str(Path(sys.executable).parent / "agentbench")
-IMAGE = "agentbench/py-runner:0.1.0"
-SMALLER = (
-    *("docker", "run", "--rm", "--network", "none", "--user", "0", "--entrypoint", "tar", IMAGE, "--create"),
-    *("--exclude", "usr/lib/gcc*", "--exclude", "*.a", "--exclude", "usr/lib/git-core", "--exclude", "perl*"),
-    *("--directory", "/", "bin", "lib", "lib64", "usr/bin", "usr/lib", "usr/lib64", "opt/venv", "etc/ld.so.cache"),
-)
-"""Packs the part of the runner's image that commands need: all of it takes twenty seconds to copy."""
-OURS = "label=agentbench.owner"
 # The tests find these processes among all of this machine, on which other processes of pytest may run the same tests.
 ASLEEP, JUDGING, SETTING_UP = (("sleep", f"{seconds}{os.getpid():07}") for seconds in ("61.", "5.21", "64."))
 SLEEPS_ONCE = f'test -e "$PIP_CACHE_DIR/begun" || {{ touch "$PIP_CACHE_DIR/begun"; {" ".join(SETTING_UP)}; }}'
@@ -88,118 +78,12 @@ PLUGIN = """
 """.replace("ASLEEP", repr(" ".join(ASLEEP)))
 
 
-# --- a separate daemon -------------------------------------------------------------------------------------------
-
-
-@attrs.define
-class Engine:
-    """A dockerd for this module, with its own socket and one that we hold, as with systemd's socket activation.
-
-    Clients of the second socket wait for the next daemon while it is dead.
-    """
-
-    place: Path
-    bridge: str
-    listening: socket.socket
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def host(self) -> str:
-        return f"unix://{self.place}/own.sock"
-
-    @property
-    def activated(self) -> str:
-        return f"unix://{self.place}/given.sock"
-
-    @property
-    def pid(self) -> int:
-        assert self.process is not None
-        return self.process.pid
-
-    def start(self) -> None:
-        """Start the daemon and wait until it answers."""
-        hand_over = (
-            "import os, sys; os.dup2(int(sys.argv[1]), 3);"
-            "os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid())); os.execvp('dockerd', sys.argv[2:])"
-        )
-        options = [
-            *("--data-root", f"{self.place}/data", "--exec-root", f"{self.place}/exec"),
-            *("--pidfile", f"{self.place}/pid", "-H", self.host, "-H", "fd://"),
-            *("--bridge", self.bridge, "--iptables=false", "--ip-masq=false"),
-        ]
-        number = self.listening.fileno()
-        with (self.place / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", hand_over, str(number), "dockerd", *options],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(number,),
-                start_new_session=True,
-            )
-        wait_until(lambda: self.docker("version").returncode == 0 or self.process_ended())
-
-    def process_ended(self) -> bool:
-        assert self.process is not None
-        assert self.process.poll() is None, (self.place / "log").read_text()[-3000:]
-        return False
-
-    def end(self, number: signal.Signals) -> None:
-        """Signal it, and wait for its end and for that of its containerd, which the next one would take for its own."""
-        assert self.process is not None
-        note = self.place / "exec/containerd/containerd.pid"
-        its_own = int(note.read_text())
-        self.process.send_signal(number)
-        self.process.wait(60)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(its_own, signal.SIGKILL)
-        wait_until(lambda: not Path(f"/proc/{its_own}/exe").exists())
-        note.unlink(missing_ok=True)  # without an init process, the zombie would count as running
-
-    def docker(self, *arguments: str, stdin: Any = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["docker", *arguments],
-            env={"PATH": os.environ["PATH"], "DOCKER_HOST": self.host, "HOME": str(self.place)},
-            stdin=stdin,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-
-    def has(self) -> list[str]:
-        """List our containers and networks."""
-        containers = self.docker("ps", "-aq", "--filter", OURS).stdout.split()
-        return containers + self.docker("network", "ls", "-q", "--filter", OURS).stdout.split()
-
-
 @pytest.fixture(scope="module")
 def dockerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A daemon for this module, with the runner's image."""
-    place = tmp_path_factory.mktemp("engine")
-    bridge = f"ab{os.getpid() % 10**9:09d}"
-    with contextlib.ExitStack() as stack:
-        subprocess.run(["ip", "link", "add", bridge, "type", "bridge"], check=True)
-        stack.callback(subprocess.run, ["ip", "link", "delete", bridge], check=True)
-        subprocess.run(["ip", "addr", "add", "10.213.77.1/24", "dev", bridge], check=True)
-        listening = stack.enter_context(socket.socket(socket.AF_UNIX))
-        listening.bind(str(place / "given.sock"))
-        listening.listen(64)
-        engine = Engine(place, bridge, listening)
-        stack.callback(remove_what_is_mounted, place)
-        engine.start()
-        stack.callback(lambda: engine.end(signal.SIGTERM))
-        with subprocess.Popen(SMALLER, stdout=subprocess.PIPE) as packing:
-            path = "PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin"
-            loaded = engine.docker("import", "--change", f"ENV {path}", "-", IMAGE, stdin=packing.stdout)
-        assert loaded.returncode == 0, loaded.stderr
+    with private_engine(tmp_path_factory.mktemp("engine")) as engine:
+        engine.add_image()
         yield engine
-
-
-def remove_what_is_mounted(place: Path) -> None:
-    mounted = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
-    for path in sorted((each for each in mounted if each.startswith(str(place))), reverse=True):
-        subprocess.run(["umount", "-l", path], check=True)
-    shutil.rmtree(place)
 
 
 @pytest.fixture
@@ -219,13 +103,6 @@ def engine(dockerd: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 @pytest.fixture
 def site(plugin: Any) -> str:
     return str(plugin("faults", PLUGIN))
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120
-    while not true():
-        assert time.monotonic() < end, "timed out"
-        time.sleep(0.05)
 
 
 def running(*words: str) -> bool:
