@@ -85,6 +85,11 @@ def _tmux() -> str:
     return "" if shutil.which("tmux") else "no tmux command"
 
 
+def _image_registry() -> str:
+    """The reason why no registry of images can be started, or an empty string."""
+    return "" if shutil.which("docker-registry") else "no docker-registry command"
+
+
 def _mounts() -> str:
     """The reason why no file system can be mounted in a new namespace, or an empty string."""
     as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
@@ -124,6 +129,7 @@ def _npm_registry() -> str:
 
 _NEEDS: dict[str, Callable[[], str]] = {
     "docker": _docker,
+    "image_registry": _image_registry,
     "browser": _browser,
     "mounts": _mounts,
     "tmux": _tmux,

@@ -125,6 +125,11 @@ from .run.attempt.session import (
     Session as Session,
     open_session as open_session,
 )
+from .run.attempt.setup_record import (
+    SetupCommand as SetupCommand,
+    save_setup as save_setup,
+    saved_setup as saved_setup,
+)
 from .run.group.differences import MACHINE_FACTS as MACHINE_FACTS
 from .run.group.manifest import harness_info as harness_info, running_harness as running_harness
 from .run.group.merge_files import write_merge as write_merge

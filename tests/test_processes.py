@@ -149,12 +149,13 @@ GIT_COMMANDS = {
 
 
 def test_nothing_is_unpacked() -> None:
-    """H22: tasks are directories; only packages of agents' programs and packed runs are unpacked, by our own rules."""
+    """H22: tasks are directories; only packages, packed runs and prepared trees are unpacked, by our own rules."""
     unpackers = ("tarfile", "zipfile", "shutil.unpack_archive", "zipimport", "patoolib", "py7zr", "rarfile")
     unpacking = {(file, name) for file, name in found().imports if name.startswith(unpackers)}
     packed_runs = "plugins/agentbench-runs/src/agentbench_runs"
     assert unpacking == {
         (f"{PROGRAMS}/unpack.py", "tarfile"),  # N02
+        ("plugins/agentbench-docker/src/agentbench_docker/trees.py", "tarfile"),  # W13
         (f"{packed_runs}/packing.py", "tarfile"),
         (f"{packed_runs}/unpacking.py", "tarfile"),  # R01 to R08
     }

@@ -99,7 +99,7 @@ ROWS = {
     *(f"N{number:02}" for number in range(1, 7)),
     *(f"M{number:02}" for number in range(1, 12)),
     *(f"V{number:02}" for number in range(1, 10)),
-    *(f"W{number:02}" for number in range(1, 13)),
+    *(f"W{number:02}" for number in range(1, 14)),
     *(f"R{number:02}" for number in range(1, 11)),
 }
 """Rows of the threat model that `docs/security.md` must have."""

@@ -15,8 +15,7 @@ from agentbench_core.inputs.suite import Task, hidden_paths
 from agentbench_core.plugin.contracts import EventLog
 from agentbench_core.plugin.sandbox import Environment, SandboxProvider
 from agentbench_core.plugin.scorer import Calibration
-from agentbench_core.run.attempt import setup_record
-from agentbench_core.run.attempt.setup_record import SetupRecorder
+from agentbench_core.run.attempt.setup_record import SetupRecorder, save_setup, saved_setup
 from agentbench_core.run.metering.resources import PhaseMonitor
 from agentbench_core.run.waiting import CpuSlots, OncePerKey
 from agentbench_core.values.events import BaselineFinished, BaselineStarted
@@ -138,9 +137,9 @@ class PreparedTasks:
             except DeadlineExceeded as error:
                 raise SetupError(f"the setup exceeded {deadline.seconds:g} s") from error
             if recorder.commands:
-                setup_record.save(environment.digest, recorder.commands)
+                save_setup(environment.digest, recorder.commands)
             else:
-                recorder.commands += setup_record.saved(environment.digest)
+                recorder.commands += saved_setup(environment.digest)
                 recorder.tell(log)
             return Prepared(environment=environment, base=self.snapshots.take(environment.workspace))
 

@@ -26,11 +26,11 @@ _LARGEST = 64 << 20  # maximum bytes of a cached file
 class SetupCommand:
     """A finished setup command."""
 
-    command: str
-    exit_code: int | None
-    duration_sec: float
-    stdout: str
-    stderr: str
+    command: str  #: for `sh -c`
+    exit_code: int | None  #: `None` if it was killed
+    duration_sec: float  #: seconds
+    stdout: str  #: decoded as UTF-8, other bytes as escapes; may be shortened
+    stderr: str  #: like ``stdout``
 
 
 class SetupRecorder:
@@ -95,7 +95,7 @@ def _emit_cached(log: EventLog, command: SetupCommand) -> None:
     )
 
 
-def save(environment: str, commands: list[SetupCommand]) -> None:
+def save_setup(environment: str, commands: list[SetupCommand]) -> None:
     """Cache the setup log of the environment with that digest for later runs, readable only by this user.
 
     If the file cannot be written, later runs lack these logs.
@@ -109,8 +109,8 @@ def save(environment: str, commands: list[SetupCommand]) -> None:
         part.replace(path)
 
 
-def saved(environment: str) -> list[SetupCommand]:
-    """The log cached by :func:`save`; empty if it is missing, too large or damaged."""
+def saved_setup(environment: str) -> list[SetupCommand]:
+    """The log cached by :func:`save_setup`; empty if it is missing, too large or damaged."""
     path = _path(environment)
     try:
         if path.stat().st_size > _LARGEST:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import attrs
 
 from agentbench_core import ExecResult, Output
-from agentbench_core.run.attempt import setup_record
-from agentbench_core.run.attempt.setup_record import SetupRecorder
+from agentbench_core.run.attempt.setup_record import SetupRecorder, save_setup, saved_setup
 from agentbench_core.run.metering.resources import PhaseMonitor
 from agentbench_core.values.events import Event, SetupCommandFinished
 
@@ -32,7 +31,7 @@ def test_a_reused_command_is_marked_as_cached_and_logged_like_the_others() -> No
     recorder.finished("project", ExecResult(exit_code=0, stdout=Output(head=b"built\n"), duration_sec=1.0))
     assert events.cached() == [("pins", True), ("project", False)]
     assert recorder.stdout.text == "$ pins\ninstalled\n$ project\nbuilt\n"
-    setup_record.save("sha256:test", recorder.commands)
-    assert [command.command for command in setup_record.saved("sha256:test")] == ["pins", "project"]
+    save_setup("sha256:test", recorder.commands)
+    assert [command.command for command in saved_setup("sha256:test")] == ["pins", "project"]
     recorder.tell(later)
     assert later.cached() == [("pins", True), ("project", True)]

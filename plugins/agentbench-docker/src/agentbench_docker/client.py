@@ -47,8 +47,11 @@ class Client:
     every container, and credential helpers, which start programs.
     """
 
-    def __init__(self, environ: Mapping[str, str], directory: Path) -> None:
+    def __init__(self, environ: Mapping[str, str], directory: Path, *, own_config: bool = False) -> None:
         """``directory`` is an existing directory that must outlive the client.
+
+        ``own_config``: use the user's configuration, which contains credentials for registries. No container may be
+        started with it.
 
         Raises UnavailableError if a required program is missing or an environment variable is not supported.
         """
@@ -62,6 +65,8 @@ class Client:
         self._script = directory / "docker"
         config = directory / "config"
         config.mkdir()
+        if own_config:
+            config = _own_config(environ)
         exports = [f"export {name}={shlex.quote(value)}" for name, value in _variables(environ, config).items()]
         self._script.touch(mode=0o700)
         self._script.write_text(_SCRIPT.format(exports="\n".join(exports)))
@@ -148,9 +153,12 @@ def _variables(environ: Mapping[str, str], config: Path) -> dict[str, str]:
     passed = {name: value for name, value in environ.items() if name in _FORWARDED}
     if passed.get("DOCKER_TLS_VERIFY") or passed.get("DOCKER_TLS"):
         # The client reads certificates from its configuration directory, which is empty here.
-        home = environ.get("DOCKER_CONFIG") or str(Path(environ.get("HOME", "/")) / ".docker")
-        passed.setdefault("DOCKER_CERT_PATH", home)
+        passed.setdefault("DOCKER_CERT_PATH", str(_own_config(environ)))
     return passed | {"DOCKER_CONFIG": str(config), "DOCKER_BUILDKIT": os.environ.get("DOCKER_BUILDKIT", "0")}
+
+
+def _own_config(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("DOCKER_CONFIG") or Path(environ.get("HOME", "/")) / ".docker")
 
 
 def _check_environment(environ: Mapping[str, str]) -> None:

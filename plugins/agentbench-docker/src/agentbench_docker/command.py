@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from agentbench_core import Deadline, UnavailableError, dump, escape_control
+from agentbench_docker.bundle_command import load, save
 from agentbench_docker.cache import Cache
 from agentbench_docker.client import Client
 from agentbench_docker.engine import EngineFacts, inspect_engine
@@ -124,6 +125,10 @@ def prune(older_than: float | None, max_size: float | None, remove_all: bool, dr
             for leftover in (*owner.sweep(client), *storage.sweep_images(client, cache)):
                 click.echo(f"removed {leftover}")
     click.echo(f"{'would free' if dry_run else 'freed'} {_mib(freed)} MiB")
+
+
+docker.add_command(save)
+docker.add_command(load)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,321 @@
+"""Bundles: prepared environments in a directory, to be used by other engines without running their setup there.
+
+A bundle contains for each environment its description, its prepared tree and the log of its setup. The images are in
+the bundle, too, or in a registry. Everything is identified by digests, which are checked before anything is loaded. An
+environment has the same digest on all machines, so that runs there find it as if they had prepared it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+
+from agentbench_core import Deadline, InputError, SandboxError, dump, load as loaded
+from agentbench_core.harness import Obstacles, SetupCommand, save_setup
+from agentbench_docker import trees
+from agentbench_docker.cache import Cache, Entry
+from agentbench_docker.client import Client, one_line
+from agentbench_docker.hardening import container_user
+from agentbench_docker.images import image_exists
+from agentbench_docker.storage import image_name
+
+if TYPE_CHECKING:
+    from python_on_whales import DockerClient
+
+_DISTRIBUTION = "agentbench-docker"
+_DESCRIPTION = "environments.json"
+_IMAGES = "images.tar"
+_FORMAT = 1
+_TRANSFER_SEC = 3600.0
+_CALL_SEC = 60.0
+
+T = TypeVar("T")
+
+
+@attrs.frozen(kw_only=True)
+class SavedImage:
+    """An image of a bundle."""
+
+    id: str
+    name: str = ""
+    """The name that tasks refer to; empty for images of environments."""
+    source: str = ""
+    """``REPOSITORY@DIGEST`` in a registry; empty if the image is in the bundle."""
+
+
+@attrs.frozen(kw_only=True)
+class SavedEnvironment:
+    """An environment of a bundle."""
+
+    entry: Entry
+    tree: str = attrs.field(validator=attrs.validators.matches_re("[0-9a-f]{64}"))
+    """SHA-256 of the archive of its prepared tree."""
+    setup: tuple[SetupCommand, ...]
+    """The log of its setup."""
+
+
+@attrs.frozen(kw_only=True)
+class Bundle:
+    """The description of a bundle."""
+
+    format: int
+    version: str
+    """Version of this plugin."""
+    user: str
+    """User and group of its containers. They are part of the digests of environments."""
+    images: tuple[SavedImage, ...]
+    environments: tuple[SavedEnvironment, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Prepared:
+    """An environment to save."""
+
+    entry: Entry
+    setup: Sequence[SetupCommand]
+
+
+class Transfer:
+    """Saves and loads bundles with one engine and one cache.
+
+    Args:
+        client: the engine.
+        cache: the prepared environments.
+        note: receives one line about each step.
+    """
+
+    def __init__(self, client: Client, cache: Cache, note: Callable[[str], None]) -> None:
+        self._client = client
+        self._cache = cache
+        self._note = note
+
+    # --- saving --------------------------------------------------------------------------------------------------
+
+    def save(self, environments: Sequence[Prepared], into: Path, registry: str = "") -> int:
+        """Write a bundle to a new directory, and return its number of images.
+
+        With ``registry``, a repository, images are pushed there and are not part of the bundle.
+
+        Raises:
+            InputError: the directory exists or cannot be written.
+            SandboxError: the engine failed, or the registry refused an image.
+        """
+        check_target(into)
+        draft = Path(tempfile.mkdtemp(prefix=f".{into.name}-", dir=into.absolute().parent))
+        try:
+            entries = [each.entry for each in environments]
+            names = {entry.base_id: entry.base for entry in entries}
+            ids = dict.fromkeys([*names, *(entry.image for entry in entries)])
+            images = [SavedImage(id=each, name=names.get(each, "")) for each in ids]
+            if registry:
+                images = [self._push(image, registry) for image in images]
+            else:
+                self._note(f"saving {len(images)} images")
+                self._call(
+                    lambda docker: docker.image.save([*ids], output=draft / _IMAGES), "could not save the images"
+                )
+            described = Bundle(
+                format=_FORMAT,
+                version=version(_DISTRIBUTION),
+                user=container_user().uid_gid,
+                images=tuple(images),
+                environments=tuple(self._packed(each, draft) for each in environments),
+            )
+            (draft / _DESCRIPTION).write_text(json.dumps(dump(described), indent=1))
+            draft.chmod(0o755)
+            draft.rename(into)
+            return len(images)
+        except OSError as error:
+            raise InputError(f"the bundle {into} cannot be written: {error.strerror or error}") from None
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def _packed(self, each: Prepared, draft: Path) -> SavedEnvironment:
+        archive = draft / secrets.token_hex(8)
+        tree = trees.pack(self._cache.workspace(each.entry), archive)
+        archive.rename(draft / _archive(tree))
+        # The layer is part of the image; on other machines, nothing else needs it.
+        entry = attrs.evolve(each.entry, layer="", layer_id="", tree="")
+        return SavedEnvironment(entry=entry, tree=tree, setup=tuple(each.setup))
+
+    def _push(self, image: SavedImage, registry: str) -> SavedImage:
+        tag = f"{registry}:{image.id.removeprefix('sha256:')[:32]}"
+        self._note(f"pushing {tag}")
+        problem = f"could not push {tag}"
+        self._name(image.id, tag)
+        try:
+            self._call(lambda docker: docker.image.push(tag, quiet=True), problem)
+            digests = self._call(lambda docker: docker.image.inspect(image.id), problem).repo_digests
+        finally:
+            self._remove_name(tag)
+        source = next((each for each in digests or () if each.startswith(f"{registry}@")), None)
+        if source is None:
+            raise SandboxError(f"{problem}: the engine does not know its digest")
+        return attrs.evolve(image, source=source)
+
+    # --- loading -------------------------------------------------------------------------------------------------
+
+    def load(self, directory: Path) -> Sequence[str]:
+        """Load a bundle, and return the digests of the environments that were not there before.
+
+        Raises:
+            InputError: it is not a bundle, is damaged, or does not fit this machine; nothing was loaded.
+            SandboxError: the engine or the registry failed. What was loaded before is used the next time.
+        """
+        bundle = self._checked(directory)
+        pulled = self._load_images(bundle, directory)
+        new = [each.entry.key for each in bundle.environments if self._load_environment(each, directory)]
+        for source in pulled:  # images have other names now, and are removed with the last of them
+            self._remove_name(source)
+        return new
+
+    def _checked(self, directory: Path) -> Bundle:
+        """The description of a bundle, after all checks. Raises InputError with all problems."""
+        bundle, obstacles = read(directory), Obstacles()
+        for problem in [*_problems(bundle, directory), *self._conflicts(bundle)]:
+            obstacles.add(problem)
+        obstacles.refuse()
+        return bundle
+
+    def _conflicts(self, bundle: Bundle) -> Iterator[InputError]:
+        """Names of task images that this engine has for other images."""
+        for image in bundle.images:
+            if (there := self._id_of(image.name)) not in ("", image.id):
+                yield InputError(
+                    f"this engine has another image named {image.name}: {there} instead of {image.id}",
+                    remedy=f"If nothing here needs it, run: docker image rm {image.name}",
+                )
+
+    def _id_of(self, name: str) -> str:
+        """The id of an image by its name; empty if there is none."""
+        from python_on_whales.exceptions import NoSuchImage
+
+        with contextlib.suppress(NoSuchImage):
+            if name:
+                return self._client.call(lambda docker: docker.image.inspect(name), Deadline(_CALL_SEC)).id
+        return ""
+
+    def _load_images(self, bundle: Bundle, directory: Path) -> Sequence[str]:
+        """Load the images that are not there, and return the sources from which some were pulled."""
+        missing = [image for image in bundle.images if not image_exists(self._client, image.id, Deadline(_CALL_SEC))]
+        if any(not image.source for image in missing):
+            self._note(f"loading {len(missing)} images")
+            self._call(lambda docker: docker.image.load(directory / _IMAGES), f"could not load {directory / _IMAGES}")
+        for image in missing:
+            if image.source:
+                self._pull(image.source)
+            if not image_exists(self._client, image.id, Deadline(_CALL_SEC)):
+                raise SandboxError(
+                    f"the image {image.id} has another id in this engine",
+                    remedy="Use engines with the same image store on all machines; see: docker info",
+                )
+        for image in bundle.images:
+            if image.name:
+                self._name(image.id, image.name)
+        return [image.source for image in missing if image.source]
+
+    def _pull(self, source: str) -> None:
+        self._note(f"pulling {source}")
+        self._call(lambda docker: docker.image.pull(source, quiet=True), f"could not pull {source}")
+
+    def _name(self, image: str, name: str) -> None:
+        self._call(lambda docker: docker.image.tag(image, name), f"could not give the name {name} to {image}")
+
+    def _remove_name(self, name: str) -> None:
+        with contextlib.suppress(SandboxError):
+            self._call(lambda docker: docker.image.remove(name), f"could not remove {name}")
+
+    def _load_environment(self, each: SavedEnvironment, directory: Path) -> bool:
+        """Add an environment to the cache; false if it is already there."""
+        cache, key, tree = self._cache, each.entry.key, secrets.token_hex(8)
+        with cache.lock(key, Deadline(_TRANSFER_SEC)):
+            entry = cache.find(key)
+            if entry is not None and image_exists(self._client, entry.image, Deadline(_CALL_SEC)):
+                return False
+            workspace = cache.new_tree(key, tree)
+            try:
+                trees.unpack(directory / _archive(each.tree), workspace)
+                container_user().chown_tree(workspace)
+                if each.entry.own_image:
+                    self._name(each.entry.image, image_name(key, cache))
+                cache.save(attrs.evolve(each.entry, tree=tree))
+            except BaseException:
+                cache.discard_tree(key, tree)
+                raise
+        save_setup(key, list(each.setup))
+        return True
+
+    def _call(self, work: Callable[[DockerClient], T], problem: str) -> T:
+        """Call the engine. Raises SandboxError with ``problem`` if it refuses."""
+        from python_on_whales import DockerException
+
+        try:
+            return self._client.call(work, Deadline(_TRANSFER_SEC), at_most=_TRANSFER_SEC)
+        except DockerException as error:
+            raise SandboxError(f"{problem}: {one_line(error.stderr or '')}") from None
+
+
+def check_target(directory: Path) -> None:
+    """Raise InputError if a bundle cannot be written to this directory."""
+    if directory.exists() or directory.is_symlink():
+        raise InputError(f"{directory} already exists", remedy="Choose another directory, or remove it.")
+    if not directory.absolute().parent.is_dir():
+        raise InputError(f"{directory.absolute().parent} is not a directory", remedy="Create it first.")
+
+
+def read(directory: Path) -> Bundle:
+    """The description of a bundle. Raises InputError if there is none, or it is damaged."""
+    path = directory / _DESCRIPTION
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(
+            f"{directory} is not a bundle: {path.name}: {error.strerror}",
+            remedy="Pass a directory that was written by: agentbench docker save",
+        ) from None
+    except ValueError as error:
+        raise InputError(f"{path} is not valid JSON: {error}", remedy="Copy the whole directory again.") from None
+    form = data.get("format") if isinstance(data, dict) else None
+    if form != _FORMAT:
+        raise InputError(f"{path} has the format {form!r}, and this version reads {_FORMAT}")
+    return loaded(data, Bundle, where=str(path))
+
+
+def _problems(bundle: Bundle, directory: Path) -> Iterator[InputError]:
+    """What is wrong with a bundle, apart from this engine."""
+    here, user = version(_DISTRIBUTION), container_user().uid_gid
+    if bundle.version != here:
+        yield InputError(
+            f"{directory} was saved with {_DISTRIBUTION} {bundle.version}, and this is {here}",
+            remedy="Install the same version on all machines.",
+        )
+    if bundle.user != user:
+        yield InputError(
+            f"{directory} was saved for containers with the user {bundle.user}; those of this machine have {user}",
+            remedy="Run AgentBench with the same user and group id on both machines, or as root on both.",
+        )
+    again = "Copy the whole directory again."
+    for tree in sorted({each.tree for each in bundle.environments}):
+        path = directory / _archive(tree)
+        if not path.is_file():
+            yield InputError(f"{path} is missing", remedy=again)
+        elif trees.sha256(path) != tree:
+            yield InputError(f"{path} is damaged: its content does not have the digest in its name", remedy=again)
+    needed = {image for each in bundle.environments for image in (each.entry.base_id, each.entry.image)}
+    if not needed <= {image.id for image in bundle.images}:
+        yield InputError(f"{directory / _DESCRIPTION} does not list all images of its environments", remedy=again)
+    if not all(image.source for image in bundle.images) and not (directory / _IMAGES).is_file():
+        yield InputError(f"{directory / _IMAGES} is missing", remedy=again)
+
+
+def _archive(tree: str) -> str:
+    return f"tree-{tree}.tar"
