@@ -44,6 +44,12 @@ _PLANNED_LABELS = {"oracle", ADVERSARY, "flaky"}
 _WITHOUT_AGENT = (Outcome.SANDBOX_ERROR, Outcome.INTERRUPTED)
 """Outcomes of attempts that may have ended within the agent phase, so that its result is missing."""
 
+_PHASES_SEC = 10
+"""Upper bound of the calibration, baseline, agent and scoring phases together, as a multiple of the time limit."""
+
+_ALLOWANCE_SEC = 3600.0
+"""Additional seconds for what has no time limit, such as checkouts and waits for disk space."""
+
 _MOST_ENTRIES = 500_000
 _MOST_FILES = 100_000
 _MOST_BYTES = 4 << 30
@@ -102,6 +108,19 @@ class Lease:
         self._bytes = 0
         self._steps = 0
         self.writer = AttemptWriter(attempt.plan, attempt.run.store, observer, worker)
+
+    @property
+    def longest_sec(self) -> float:
+        """Seconds after which even a slow attempt has ended, so that its worker must be faulty."""
+        plan = self.attempt.plan
+        setup = 2 * plan.task.spec.environment.setup_timeout_sec  # it may have waited for that of another attempt
+        extended = self.models.extended_sec if self.models else 0.0
+        return setup + _PHASES_SEC * plan.limits.timeout_sec + extended + _ALLOWANCE_SEC
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether it has been lent for longer than that."""
+        return time.monotonic() - self._started > self.longest_sec
 
     def receive(self, message: Message, accept: Accept) -> str:
         """Write what a message reports. Returns why the worker must give the attempt back, or an empty string.

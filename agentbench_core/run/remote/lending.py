@@ -301,3 +301,5 @@ class Lending:
         for lease in leases:
             if now - lease.seen > self._lease_sec:
                 self.lose(lease, f"worker {lease.worker} does not run it any more")
+            elif lease.is_overdue:
+                self.lose(lease, f"worker {lease.worker} did not end it within {lease.longest_sec:.0f} s")

@@ -148,6 +148,11 @@ class ModelCalls:
         """The models, with the usage so far."""
         return self._models
 
+    @property
+    def extended_sec(self) -> float:
+        """Seconds by which waits for providers have extended the attempt."""
+        return self._deadline.extended_sec
+
     def close(self) -> None:
         """Refuse further calls, and abandon those in progress."""
         self._deadline.end(Interrupted("the attempt has ended"))
@@ -186,7 +191,7 @@ class ModelCalls:
         if call.left_out and call.like != last:
             return None
         call = _whole(call, messages)
-        self._deadline.at_least(call.remaining_sec)
+        self._deadline.at_least(min(call.remaining_sec, self._plan.limits.timeout_sec + self.extended_sec))
         model = self._agents.get(agent)
         if model is None:
             model = self._agents[agent] = self._models.model(call.agent, line[0])

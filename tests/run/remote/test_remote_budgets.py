@@ -265,3 +265,15 @@ def test_time_is_that_of_the_attempt(stage: Stage, make_suite: Any) -> None:
     assert [record.outcome for record in run.records()] == [record.outcome for record in threads.records()]
     assert list(run.explanations().values()) == list(threads.explanations().values())
     assert run.spent_usd() == pytest.approx(threads.spent_usd())
+
+
+def test_a_worker_claims_to_have_more_time(stage: Stage) -> None:
+    """W12: its claim is limited to the time of an attempt."""
+    stage.responder = lambda request, seen: replace(works(request, seen), delay=3)
+
+    def act(remote: RemoteWork, work: Work) -> None:
+        lent = Puppet(remote).begin()
+        assert lent.ask(remaining_sec=1e9)["failure"]["kind"] == "deadline"
+        assert lent.finish() == {}
+
+    stage.act(act, "--set", "limits.timeout_sec=1")

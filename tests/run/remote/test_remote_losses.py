@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from agentbench_core import UnavailableError
+from agentbench_core import RemoteWork, UnavailableError, Work
 from agentbench_core.run.group import runner
-from agentbench_core.run.remote import lending, recording
+from agentbench_core.run.remote import lease, lending, recording
 from agentbench_testing.chat_server import Reply, Seen
 from tests.run.group.test_crashes import (
     KILLED,
@@ -26,6 +26,7 @@ from tests.run.group.test_crashes import (
 )
 from tests.run.remote.disturbances import Calls, Death, Deaths, disturb
 from tests.run.remote.memory_executor import Call
+from tests.run.remote.puppet import Puppet
 from tests.run.remote.staging import Stage, check, exchanges, tree
 from tests.run.remote.test_remote_runs import works
 
@@ -69,6 +70,27 @@ def test_a_worker_comes_back_after_its_attempt_was_repeated(stage: Stage, at: in
     before, after = _return(stage, zombie, orders[0], finish)
     assert before == after
     assert all(before == after for before, after in compared)
+
+
+def test_a_worker_does_not_end_an_attempt(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """W03: it sends signs of life, but nothing else; after a time that no attempt takes, another worker repeats it."""
+    monkeypatch.setattr(lease, "_ALLOWANCE_SEC", 1 - 2 * 1800 - 10 * 5)
+
+    def act(remote: RemoteWork, work: Work) -> None:
+        first = Puppet(remote, name="first")
+        lent = first.begin()
+        assert "completion" in lent.ask(remaining_sec=1e9)
+        beat = {"worker": first.token, "leases": [lent.order["lease"]]}
+        until = time.monotonic() + 60
+        while not first.one("beat", beat).get("lost"):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert lent.finish() == {"lost": True}
+        assert Puppet(remote, name="second").begin().finish() == {}
+
+    _, run = stage.act(act, "--set", "limits.timeout_sec=5")
+    (lost,) = check(run, 1)
+    assert run.explanations()[lost] == "worker first did not end it within 1 s"
 
 
 def _return(stage: Stage, zombie: Calls, order: Mapping[str, Any], document: dict[str, Any]) -> tuple[Any, Any]:
