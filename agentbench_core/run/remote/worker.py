@@ -89,6 +89,8 @@ class Worker:
         self._stop = stop.within(FOR_EVER)
         self._running: dict[int, Deadline] = {}
         """The deadlines of running attempts, by lease; they end early if the attempt is lost."""
+        self._sent: list[int] = []
+        """Leases of attempts whose conclusions have arrived."""
         self._runs: OncePerKey[tuple[RunDocument, Variant]] = OncePerKey()
         self._tasks: OncePerKey[Task] = OncePerKey()
         self._digests: dict[Path, str] = {}
@@ -99,7 +101,7 @@ class Worker:
         self._ended = threading.Event()
 
     def run(self) -> int:
-        """Run attempts until none is left, and return how many.
+        """Run attempts until none is left, and return how many, without those that were given back.
 
         Raises:
             UnavailableError: this worker was refused, cannot run the attempts, or has lost its connection.
@@ -124,7 +126,10 @@ class Worker:
             self._stack.callback(self._scratch.close)
             beat = threading.Thread(target=self._beat, args=[welcome.beat_sec], name="beat", daemon=True)
             beat.start()
-            places = [_Place(self, number) for number in range(offered.places)]
+            places = [
+                threading.Thread(target=self._run_place, name=f"place {number}", daemon=True)
+                for number in range(offered.places)
+            ]
             for place in places:
                 place.start()
             for place in places:
@@ -135,7 +140,7 @@ class Worker:
                 self._calls.one("bye", {"worker": self._id})
         if self._error is not None:
             raise self._error
-        return sum(place.attempts for place in places)
+        return len(self._sent)
 
     def _beat(self, seconds: float) -> None:
         """Tell regularly which attempts are running, and end those that are lost or stopped."""
@@ -160,7 +165,12 @@ class Worker:
         for deadline in list(self._running.values()):
             deadline.end(Interrupted(error.message))
 
-    def next_order(self) -> Order | None:
+    def _run_place(self) -> None:
+        """Run one attempt after the other until none is left."""
+        while (order := self._next_order()) is not None:
+            self._run_order(order)
+
+    def _next_order(self) -> Order | None:
         """The next attempt; ``None`` if nothing is left, or this worker ends."""
         while not self._stop.expired:
             try:
@@ -174,7 +184,7 @@ class Worker:
                 return read(answer, Order)
         return None
 
-    def run_order(self, order: Order) -> None:
+    def _run_order(self, order: Order) -> None:
         """Run one attempt and send its conclusion. Give it back if it cannot be run here, and end this worker if so."""
         deadline = self._running[order.lease] = Deadline(FOR_EVER, parent=self._stop)
         outbox = Outbox(order.lease, order.token, self._calls.send)
@@ -182,6 +192,7 @@ class Worker:
         try:
             end = self._concluded(order, outbox, deadline)
             self._calls.finish(attrs.evolve(finish, after=outbox.flush(), conclusion=end))
+            self._sent.append(order.lease)
         except (Interrupted, RefusedError) as error:  # the attempt is lost, or only this worker cannot run it
             self._give_back(finish, str(error))
         except AgentBenchError as error:
@@ -277,21 +288,6 @@ class Worker:
                 file.write(decoded(part.get("data", "")))
         write_packed(commit, pack, into, deadline)
         self._scratch.discard(pack.parent)
-
-
-class _Place(threading.Thread):
-    """Runs one attempt after the other."""
-
-    def __init__(self, worker: Worker, number: int) -> None:
-        super().__init__(name=f"place {number}", daemon=True)
-        self._worker = worker
-        self.attempts = 0
-
-    def run(self) -> None:
-        """Run attempts until none is left."""
-        while (order := self._worker.next_order()) is not None:
-            self._worker.run_order(order)
-            self.attempts += 1
 
 
 class _Phases(RunObserver):
