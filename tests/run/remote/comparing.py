@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -39,3 +42,14 @@ def files(run: RunView, record: AttemptRecord) -> list[str]:
 def event_types(run: RunView) -> list[str]:
     """The types of all events of attempts, sorted."""
     return sorted(type(entry.event).__name__ for entry in run.events() if entry.attempt_id)
+
+
+def own_port() -> int:
+    """A free port for the model servers of several runs, since it is part of their settings.
+
+    It is below the ports that systems give to clients, so that no client of another process gets it between two runs.
+    """
+    for port in random.sample(range(20_000, 30_000), 100):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("no port is free")

@@ -19,6 +19,7 @@ from agentbench_core.values.events import LLMFailed, LLMRequest, LLMResponse, Ta
 from agentbench_testing.chat_server import LoopbackServer, Responder
 from tests.conftest import Ended
 from tests.run.remote import puppet
+from tests.run.remote.comparing import own_port
 from tests.run.remote.test_remote_runs import KEY, MODEL, works
 
 
@@ -31,7 +32,7 @@ class Stage:
     responder: Responder = works
     requests: int = 0
     """Number of requests that the model server received in the last run."""
-    _port: int = 0
+    _port: int = attrs.field(factory=own_port)
     _runs: int = 0
 
     def run(
@@ -41,7 +42,6 @@ class Stage:
         self._runs += 1
         out = out or f"run-{self._runs}"
         with LoopbackServer(self.responder, port=self._port) as server:
-            self._port = int(server.base_url.rpartition(":")[2].partition("/")[0])
             url = ("--set", f"llm.base_url={server.base_url}")
             model = ("--agent", agent, *MODEL, *url)
             done = self.agentbench("run", "--suite", "mini", *model, *flags, "--executor", executor, "--out", out)

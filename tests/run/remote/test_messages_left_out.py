@@ -11,7 +11,7 @@ import pytest
 from agentbench_testing.chat_server import LoopbackServer, Reply, Seen, answer, call
 from tests.conftest import Ended
 from tests.run.remote import memory_executor
-from tests.run.remote.comparing import only_run, plain
+from tests.run.remote.comparing import only_run, own_port, plain
 
 TURNS = 5
 PATCH = "--- a/app.txt\n+++ b/app.txt\n@@ -1 +1 @@\n-broken\n+fixed\n"
@@ -62,7 +62,7 @@ def run(
     """Run one task with an executor. Returns how it ended, and the messages of each request that the provider got."""
     monkeypatch.setenv("OPENROUTER_API_KEY", "sk-or-v1-" + "0123abcd" * 8)
     make_suite(["one"])
-    ports = [0]  # the same for all runs, since it is one of their settings
+    port = own_port()
 
     def start(executor: str) -> tuple[Ended, list[Any]]:
         got: list[Any] = []
@@ -71,8 +71,7 @@ def run(
             got.append(request["messages"])
             return works(request, seen)
 
-        with LoopbackServer(responder, port=ports[-1]) as server:
-            ports.append(int(server.base_url.rpartition(":")[2].partition("/")[0]))
+        with LoopbackServer(responder, port=port) as server:
             url = ("--set", f"llm.base_url={server.base_url}")
             return agentbench("run", *FLAGS, *url, "--executor", executor, "--out", executor), got
 

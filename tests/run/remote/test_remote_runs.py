@@ -13,7 +13,7 @@ import pytest
 from agentbench_core.values.events import LLMRequest, TaskStarted
 from agentbench_testing.chat_server import LoopbackServer, Reply, Seen, answer, call
 from tests.conftest import Ended
-from tests.run.remote.comparing import event_types, only_run, seen
+from tests.run.remote.comparing import event_types, only_run, own_port, seen
 
 Agentbench = Callable[..., Ended]
 PATCH = "--- a/app.txt\n+++ b/app.txt\n@@ -1 +1 @@\n-broken\n+fixed\n"
@@ -56,10 +56,9 @@ def test_model_calls_are_made_by_the_coordinator(
     """Usage, cost, conversation and responses are those of a run in threads; a run on workers can be replayed."""
     monkeypatch.setenv("OPENROUTER_API_KEY", KEY)
     make_suite(["one", "two"])
-    port = 0
+    port = own_port()
     for executor in BOTH:
         with LoopbackServer(works, port=port) as server:  # its responses depend on the number of the request
-            port = int(server.base_url.rpartition(":")[2].partition("/")[0])
             flags = ("--agent", agent, "--repeats", "2", "--max-cost-usd", "5", *MODEL)
             url = ("--set", f"llm.base_url={server.base_url}")
             done = agentbench("run", "--suite", "mini", *flags, *url, "--executor", executor, "--out", executor)
