@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -40,15 +41,43 @@ _CALL_SEC = 60.0
 
 T = TypeVar("T")
 
+_HEX = "[0-9a-f]{64}"
+_DIGEST = f"sha256:{_HEX}"
+_PATH = r"[a-zA-Z0-9][a-zA-Z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)*"
+"""A repository, perhaps with a registry. It never begins with a dash, which would make it an option of docker."""
+_NAME = f"{_PATH}(:[a-zA-Z0-9_][a-zA-Z0-9_.-]*)?"
+_SCHEMA = 1
+"""The schema of entries that this version reads."""
+_SHOWN = 100
+"""Maximum number of characters that messages show of a value in a bundle."""
+
+
+def _form(pattern: str) -> Callable[[object, attrs.Attribute[str], str], None]:
+    """A validator: the whole text matches ``pattern``. Parts of bundles become paths and arguments of docker."""
+
+    def check(_: object, field: attrs.Attribute[str], value: str) -> None:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"{field.name}: {value[:_SHOWN]!r} is not valid")
+
+    return check
+
+
+def _check_entry(_: object, __: object, entry: Entry) -> None:
+    for name in ("key", "image", "base_id"):
+        if not re.fullmatch(_DIGEST, value := getattr(entry, name)):
+            raise ValueError(f"entry.{name}: {value[:_SHOWN]!r} is not valid")
+    if entry.kind != "environment" or entry.tree or entry.layer or entry.layer_id or entry.schema != _SCHEMA:
+        raise ValueError("entry is not a saved environment")
+
 
 @attrs.frozen(kw_only=True)
 class SavedImage:
     """An image of a bundle."""
 
-    id: str
-    name: str = ""
+    id: str = attrs.field(validator=_form(_DIGEST))
+    name: str = attrs.field(default="", validator=_form(f"({_NAME})?"))
     """The name that tasks refer to; empty for images of environments."""
-    source: str = ""
+    source: str = attrs.field(default="", validator=_form(f"({_PATH}@{_DIGEST})?"))
     """``REPOSITORY@DIGEST`` in a registry; empty if the image is in the bundle."""
 
 
@@ -56,8 +85,8 @@ class SavedImage:
 class SavedEnvironment:
     """An environment of a bundle."""
 
-    entry: Entry
-    tree: str = attrs.field(validator=attrs.validators.matches_re("[0-9a-f]{64}"))
+    entry: Entry = attrs.field(validator=_check_entry)
+    tree: str = attrs.field(validator=_form(_HEX))
     """SHA-256 of the archive of its prepared tree."""
     setup: tuple[SetupCommand, ...]
     """The log of its setup."""
@@ -68,9 +97,9 @@ class Bundle:
     """The description of a bundle."""
 
     format: int
-    version: str
+    version: str = attrs.field(validator=_form("[0-9A-Za-z.+!_-]{1,100}"))
     """Version of this plugin."""
-    user: str
+    user: str = attrs.field(validator=_form("[0-9]{1,10}:[0-9]{1,10}"))
     """User and group of its containers. They are part of the digests of environments."""
     images: tuple[SavedImage, ...]
     environments: tuple[SavedEnvironment, ...]
@@ -110,8 +139,9 @@ class Transfer:
             SandboxError: the engine failed, or the registry refused an image.
         """
         check_target(into)
-        draft = Path(tempfile.mkdtemp(prefix=f".{into.name}-", dir=into.absolute().parent))
-        try:
+        with _writable(into), contextlib.ExitStack() as stack:
+            draft = _new_draft(into)
+            stack.callback(shutil.rmtree, draft, ignore_errors=True)
             entries = [each.entry for each in environments]
             names = {entry.base_id: entry.base for entry in entries}
             ids = dict.fromkeys([*names, *(entry.image for entry in entries)])
@@ -134,10 +164,6 @@ class Transfer:
             draft.chmod(0o755)
             draft.rename(into)
             return len(images)
-        except OSError as error:
-            raise InputError(f"the bundle {into} cannot be written: {error.strerror or error}") from None
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
 
     def _packed(self, each: Prepared, draft: Path) -> SavedEnvironment:
         archive = draft / secrets.token_hex(8)
@@ -270,6 +296,34 @@ def check_target(directory: Path) -> None:
         raise InputError(f"{directory} already exists", remedy="Choose another directory, or remove it.")
     if not directory.absolute().parent.is_dir():
         raise InputError(f"{directory.absolute().parent} is not a directory", remedy="Create it first.")
+    with _writable(directory):
+        _new_draft(directory).rmdir()
+
+
+def _new_draft(into: Path) -> Path:
+    return Path(tempfile.mkdtemp(prefix=f".{into.name}-", dir=into.absolute().parent))
+
+
+@contextlib.contextmanager
+def _writable(into: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"the bundle {into} cannot be written: {error.strerror or error}") from None
+
+
+def check_names(images: Collection[str]) -> None:
+    """Raise InputError if other engines cannot give these names to images, such as names with a digest."""
+    obstacles = Obstacles()
+    for name in sorted(images):
+        if not re.fullmatch(_NAME, name) or re.fullmatch(_DIGEST, name):
+            obstacles.add(
+                InputError(
+                    f"the image {name!r} cannot be saved, because images are loaded by name and tag",
+                    remedy="Give it a tag with `docker tag`, and use that in environment.docker_image.",
+                )
+            )
+    obstacles.refuse()
 
 
 def read(directory: Path) -> Bundle:
@@ -282,11 +336,12 @@ def read(directory: Path) -> Bundle:
             f"{directory} is not a bundle: {path.name}: {error.strerror}",
             remedy="Pass a directory that was written by: agentbench docker save",
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid JSON: {error}", remedy="Copy the whole directory again.") from None
     form = data.get("format") if isinstance(data, dict) else None
     if form != _FORMAT:
-        raise InputError(f"{path} has the format {form!r}, and this version reads {_FORMAT}")
+        shown = repr(form)[:_SHOWN]
+        raise InputError(f"{path} has the format {shown}, and this version reads {_FORMAT}")
     return loaded(data, Bundle, where=str(path))
 
 

@@ -31,11 +31,11 @@ from agentbench_core.harness import (
     task_flag,
     variant_for_tasks,
 )
-from agentbench_docker.bundle import Prepared, Transfer, check_target
+from agentbench_docker.bundle import Prepared, Transfer, check_names, check_target
 from agentbench_docker.cache import Cache
 from agentbench_docker.client import Client
 
-_REPOSITORY = re.compile(r"[a-zA-Z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)+")
+_REPOSITORY = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)+")
 
 
 class _Notes(RunObserver):
@@ -78,6 +78,7 @@ def save(
         )
     variant = variant_for_tasks(app, {**typed, "sandbox": "docker"}, "environments")
     tasks = selected_tasks(variant.settings.run, task_globs, dates)
+    check_names({task.spec.environment.docker_image for task in tasks})
     with _transfer() as transfer, open_session([variant], tasks, _Notes()) as session:
         prepared = _prepared(session, tasks)  # in use until the session is closed, so that they are not removed
         images = transfer.save(prepared, directory, registry)
