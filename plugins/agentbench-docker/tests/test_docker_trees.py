@@ -17,12 +17,13 @@ from agentbench_docker import trees
 def described(tree: Path) -> dict[str, tuple[object, ...]]:
     """Kind, permissions, time and content of everything in a tree."""
     found: dict[str, tuple[object, ...]] = {}
-    for directory, names, files in os.walk(tree):
-        for path in (Path(directory, name) for name in (*names, *files)):
+    for directory, _, files in os.walk(tree):
+        links = [name for name in os.listdir(directory) if Path(directory, name).is_symlink()]  # noqa: PTH208
+        for path in (Path(directory), *(Path(directory, name) for name in {*files, *links})):
             status = path.lstat()
             content: object = None
             if path.is_symlink():
-                content = path.readlink()
+                content = os.readlink(path)  # noqa: PTH115 - a Path would drop "./"
             elif path.is_file():
                 content = path.read_bytes()
             mode = stat.S_IMODE(status.st_mode) & 0o777
@@ -45,6 +46,8 @@ def tree(tmp_path: Path) -> Path:
     (root / "absolute").symlink_to("/etc/passwd")
     (root / "dangling").symlink_to("nowhere")
     (root / "out").symlink_to("../..")
+    for name, target in (("plain", "./run.sh"), ("slash", "empty/"), ("twice", ".//run.sh"), ("here", "./.")):
+        os.symlink(target, root / name)  # noqa: PTH211 - a Path would drop "./"
     Path(os.fsdecode(os.fsencode(root) + b"/not-\xff-utf8")).write_text("x")
     (root / "new\nline").write_text("y")
     (root / "hard").hardlink_to(root / "group")
@@ -54,6 +57,8 @@ def tree(tmp_path: Path) -> Path:
     os.utime(root / "sealed/file", (1_000_000_000, 1_000_000_000))
     os.utime(root / "sealed", (1_100_000_000, 1_100_000_000))
     (root / "sealed").chmod(0o500)
+    os.utime(root, (1_200_000_000, 1_200_000_000))
+    root.chmod(0o711)
     return root
 
 
@@ -89,7 +94,11 @@ def entry(name: str, kind: bytes = tarfile.REGTYPE) -> tarfile.TarInfo:
         [entry("d", tarfile.DIRTYPE), entry("d/../../evil")],
         [entry("../evil")],
         [entry("/evil")],
-        [entry(".", tarfile.DIRTYPE)],
+        [entry("d", tarfile.DIRTYPE), entry(".", tarfile.DIRTYPE)],
+        [entry(".")],
+        [link(".", "/")],
+        [entry("d/..", tarfile.DIRTYPE)],
+        [link("d", "/"), entry("d/.", tarfile.DIRTYPE), entry("d/evil")],
         [entry("missing/evil")],
         [link("file", ".."), entry("file")],
         [entry("twice"), entry("twice")],
@@ -104,6 +113,8 @@ def test_hostile_archives_are_refused(members: list[tarfile.TarInfo], tmp_path: 
     place = tmp_path / "place"
     place.mkdir()
     with tarfile.open(tmp_path / "archive", "w") as tar:
+        if members[0].name != ".":
+            tar.addfile(entry(".", tarfile.DIRTYPE))
         for member in members:
             tar.addfile(member, io.BytesIO())
     with pytest.raises(InputError, match="cannot be unpacked"):
@@ -117,9 +128,43 @@ def test_permissions_of_archives_are_limited(tmp_path: Path) -> None:
     member = entry("run")
     member.mode = 0o6755
     with tarfile.open(tmp_path / "archive", "w") as tar:
+        tar.addfile(entry(".", tarfile.DIRTYPE))
         tar.addfile(member, io.BytesIO())
     trees.unpack(tmp_path / "archive", tmp_path / "tree")
     assert stat.S_IMODE((tmp_path / "tree/run").stat().st_mode) == 0o755
+
+
+def test_archives_without_the_tree_itself_are_refused(tmp_path: Path) -> None:
+    """Its permissions would depend on the umask."""
+    with tarfile.open(tmp_path / "archive", "w") as tar:
+        tar.addfile(entry("file"), io.BytesIO())
+    with pytest.raises(InputError, match="does not begin with the directory of the tree"):
+        trees.unpack(tmp_path / "archive", tmp_path / "tree")
+
+
+@pytest.mark.parametrize("time", ["inf", "-inf", "nan", "1e300", "-1e300"])
+@pytest.mark.parametrize("name", [".", "file"])
+def test_impossible_times_are_refused(name: str, time: str, tmp_path: Path) -> None:
+    """W13: with a message, not with an internal error."""
+    with tarfile.open(tmp_path / "archive", "w") as tar:
+        for member in (entry(".", tarfile.DIRTYPE), entry("file")):
+            if member.name == name:
+                member.pax_headers = {"mtime": time}
+            tar.addfile(member, io.BytesIO())
+    with pytest.raises(InputError, match="cannot be unpacked"):
+        trees.unpack(tmp_path / "archive", tmp_path / "tree")
+
+
+def test_a_long_chain_of_headers_is_refused(tmp_path: Path) -> None:
+    """W13: Python reads extended headers recursively."""
+    with tarfile.open(tmp_path / "archive", "w") as tar:
+        tar.addfile(entry(".", tarfile.DIRTYPE))
+        for _ in range(5000):
+            header = entry("header", tarfile.XHDTYPE)
+            header.size = 512
+            tar.fileobj.write(header.tobuf(tarfile.USTAR_FORMAT) + b"11 path=ab\n".ljust(512, b"\0"))
+    with pytest.raises(InputError, match="cannot be unpacked"):
+        trees.unpack(tmp_path / "archive", tmp_path / "tree")
 
 
 def test_damaged_archives_are_refused(tree: Path, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def pack(tree: Path, archive: Path) -> str:
         with tarfile.open(
             fileobj=cast("IO[bytes]", hashed), mode="w|", format=tarfile.PAX_FORMAT, errors="surrogateescape"
         ) as tar:
+            _add(tar, tree, tree)
             for directory, names, files in os.walk(tree, onerror=_raise):
                 names.sort()
                 for name in sorted([*names, *files]):
@@ -57,7 +58,7 @@ def _add(tar: tarfile.TarFile, path: Path, tree: Path) -> None:
         info.type = tarfile.DIRTYPE
         tar.addfile(info)
     elif stat.S_ISLNK(status.st_mode):
-        info.type, info.linkname = tarfile.SYMTYPE, str(path.readlink())
+        info.type, info.linkname = tarfile.SYMTYPE, os.readlink(path)  # noqa: PTH115 - a Path would drop "./"
         tar.addfile(info)
     elif stat.S_ISREG(status.st_mode):
         info.size = status.st_size
@@ -76,7 +77,7 @@ def unpack(archive: Path, tree: Path) -> None:
 
     Raises InputError for anything that :func:`pack` does not write, such as paths that lead out of the tree.
     """
-    tree.mkdir()
+    tree.mkdir(mode=0o700)
     made: dict[PurePosixPath, tarfile.TarInfo] = {}
     try:
         with tarfile.open(archive, mode="r:", errors="surrogateescape") as tar:
@@ -85,7 +86,7 @@ def unpack(archive: Path, tree: Path) -> None:
         for name, member in reversed(made.items()):  # last, since a read-only directory could not be filled
             (tree / name).chmod(member.mode & _PERMISSIONS)
             os.utime(tree / name, (member.mtime, member.mtime))
-    except (tarfile.TarError, OSError, EOFError, ValueError) as error:
+    except (tarfile.TarError, OSError, EOFError, ValueError, OverflowError, RecursionError) as error:
         raise InputError(f"{archive} cannot be unpacked: {error}") from None
 
 
@@ -94,7 +95,12 @@ def _extract(
 ) -> None:
     """Extract one member. Its parent must be a directory that an earlier member has made, so that no link leads out."""
     name = PurePosixPath(member.name)
-    if name.is_absolute() or ".." in name.parts or not name.parts or (len(name.parts) > 1 and name.parent not in made):
+    if not made:  # the tree itself comes first
+        if name.parts or not member.isdir():
+            raise ValueError("it does not begin with the directory of the tree")
+        made[name] = member
+        return
+    if name.is_absolute() or ".." in name.parts or not name.parts or name.parent not in made:
         raise ValueError(f"{member.name[:200]!r} is not a path of a tree")
     path = tree / name
     if member.isdir():
