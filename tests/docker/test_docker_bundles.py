@@ -225,6 +225,50 @@ def test_another_engine_gets_the_environments(
     assert not any("/team/" in name for machine in machines for name in machine.images())
 
 
+def test_environments_that_a_machine_has_prepared_itself(
+    machines: tuple[Machine, Machine], tasks: Sequence[str]
+) -> None:
+    """They are not taken for the saved ones, which have the same digests; once removed, the saved ones are loaded."""
+    one, two = machines
+    one.agentbench("docker", "save", "bundle", "--suite", "mini")
+    two.agentbench("docker", "load", "bundle")
+    two.agentbench("docker", "prune", "--all")
+    two.agentbench("docker", "save", "own", "--suite", "mini")
+    own = two.tokens()
+    assert own != one.tokens()
+    refused = two.agentbench("docker", "load", "bundle", code=2)
+    assert refused.err.count("itself, with another image") == len(tasks)
+    assert two.tokens() == own
+    two.agentbench("docker", "prune", "--all")
+    two.agentbench("docker", "load", "bundle")
+    assert two.tokens() == one.tokens()
+    two.agentbench("docker", "prune", "--all")
+
+
+@pytest.mark.parametrize("through", ["directory", pytest.param("registry", marks=pytest.mark.image_registry)])
+def test_an_image_with_two_names(
+    machines: tuple[Machine, Machine], make_suite: Any, through: str, request: pytest.FixtureRequest
+) -> None:
+    """The other engine gets both of them, so that all tasks can run there."""
+    one, two = machines
+    other = "agentbench-test/other:1"
+    one.engine.docker("tag", IMAGE, other)
+    for name, image in (("one", IMAGE), ("two", other)):
+        make_suite([name], environment={"network_policy": "none", "docker_image": image})
+    pushed: tuple[str, ...] = ()
+    if through == "registry":
+        repository = request.getfixturevalue("registry")
+        for machine in machines:
+            machine.login(repository)
+        pushed = ("--registry", repository)
+    done = one.agentbench("docker", "save", "bundle", "--suite", "mini", *pushed)
+    assert done.out == "saved in bundle: 2 environments, 1 image\n"
+    two.agentbench("docker", "load", "bundle")
+    assert two.images() >= {IMAGE, other}
+    assert len(list(two.run().records())) == 2
+    one.engine.docker("image", "rm", other)
+
+
 def test_workers_on_two_engines(
     machines: tuple[Machine, Machine], tasks: Sequence[str], agentbench: Any, tmp_path: Path
 ) -> None:
@@ -320,6 +364,15 @@ def test_bundles_that_do_not_fit(machines: tuple[Machine, Machine], make_suite: 
         done = two.agentbench("docker", "load", "bundle", code=2)
         assert problem in done.err, done.err
         assert "Traceback" not in done.err
+    Path("bundle/environments.json").write_text(text)
+    tree.write_bytes(tree.read_bytes().removesuffix(b"more"))
+    Path("images.tar").rename("bundle/images.tar")
+    with Path("bundle/images.tar").open("r+b") as images:
+        images.truncate(1_000_000)
+    before = two.images()
+    done = two.agentbench("docker", "load", "bundle", code=2)
+    assert "bundle/images.tar is damaged" in done.err
+    assert two.images() == before
     nothing = two.agentbench("docker", "load", "no-such-directory", code=2)
     assert "no-such-directory is not a bundle" in nothing.err
     wrong = one.agentbench("docker", "save", "other", "--suite", "mini", "--registry", "https://a/b", code=2)

@@ -36,6 +36,7 @@ DESCRIPTION: dict[str, Any] = {
         {"id": TWO, "name": "Registry.example.com:5000/team/image_2:v1.0"},
         {"id": TWO},
     ],
+    "archive": "4" * 64,
     "environments": [{"entry": ENTRY, "tree": "3" * 64, "setup": []}],
 }
 
@@ -77,6 +78,7 @@ def test_a_description_is_read(tmp_path: Path) -> None:
         (("images", 0, "source"), "--all-tags"),
         (("images", 0, "source"), f"-q/x@{ONE}"),
         (("images", 0, "source"), "registry.example.com/team/environments:latest"),
+        (("archive",), "../../victim"),
         (("user",), "x" * 1_000_000),
         (("version",), "x" * 1_000_000),
         (("format",), "x" * 1_000_000),
@@ -120,3 +122,17 @@ def test_directories_that_cannot_be_written(tmp_path: Path) -> None:
             bundle.check_target(target)
     bundle.check_target(tmp_path / "bundle")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("repository", "name"),
+    [
+        ("docker.io/team/environments", "team/environments"),
+        ("index.docker.io/library/environments", "environments"),
+        ("team/environments", "team/environments"),
+        ("registry.example.com:5000/team/environments", "registry.example.com:5000/team/environments"),
+    ],
+)
+def test_repositories_have_the_name_that_the_engine_uses(repository: str, name: str) -> None:
+    """Digests of pushed images are found by that name."""
+    assert bundle._familiar(repository) == name

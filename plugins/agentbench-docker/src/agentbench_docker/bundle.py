@@ -13,7 +13,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -102,6 +102,9 @@ class Bundle:
     user: str = attrs.field(validator=_form("[0-9]{1,10}:[0-9]{1,10}"))
     """User and group of its containers. They are part of the digests of environments."""
     images: tuple[SavedImage, ...]
+    """An image that tasks refer to by several names is listed with each of them."""
+    archive: str = attrs.field(validator=_form(f"({_HEX})?"))
+    """SHA-256 of the archive with the images; empty if they are in a registry."""
     environments: tuple[SavedEnvironment, ...]
 
 
@@ -143,27 +146,28 @@ class Transfer:
             draft = _new_draft(into)
             stack.callback(shutil.rmtree, draft, ignore_errors=True)
             entries = [each.entry for each in environments]
-            names = {entry.base_id: entry.base for entry in entries}
-            ids = dict.fromkeys([*names, *(entry.image for entry in entries)])
-            images = [SavedImage(id=each, name=names.get(each, "")) for each in ids]
+            ids = dict.fromkeys(image for entry in entries for image in (entry.base_id, entry.image))
+            sources, digest = dict.fromkeys(ids, ""), ""
             if registry:
-                images = [self._push(image, registry) for image in images]
+                sources = {each: self._push(each, registry) for each in ids}
             else:
-                self._note(f"saving {len(images)} images")
+                self._note(f"saving images: {len(ids)}")
                 self._call(
                     lambda docker: docker.image.save([*ids], output=draft / _IMAGES), "could not save the images"
                 )
+                digest = trees.sha256(draft / _IMAGES)
             described = Bundle(
                 format=_FORMAT,
                 version=version(_DISTRIBUTION),
                 user=container_user().uid_gid,
-                images=tuple(images),
+                images=tuple(_images(entries, sources)),
+                archive=digest,
                 environments=tuple(self._packed(each, draft) for each in environments),
             )
             (draft / _DESCRIPTION).write_text(json.dumps(dump(described), indent=1))
             draft.chmod(0o755)
             draft.rename(into)
-            return len(images)
+            return len(ids)
 
     def _packed(self, each: Prepared, draft: Path) -> SavedEnvironment:
         archive = draft / secrets.token_hex(8)
@@ -173,20 +177,21 @@ class Transfer:
         entry = attrs.evolve(each.entry, layer="", layer_id="", tree="")
         return SavedEnvironment(entry=entry, tree=tree, setup=tuple(each.setup))
 
-    def _push(self, image: SavedImage, registry: str) -> SavedImage:
-        tag = f"{registry}:{image.id.removeprefix('sha256:')[:32]}"
+    def _push(self, image: str, registry: str) -> str:
+        """Push an image, and return its source."""
+        tag = f"{registry}:{image.removeprefix('sha256:')[:32]}"
         self._note(f"pushing {tag}")
         problem = f"could not push {tag}"
-        self._name(image.id, tag)
+        self._name(image, tag)
         try:
             self._call(lambda docker: docker.image.push(tag, quiet=True), problem)
-            digests = self._call(lambda docker: docker.image.inspect(image.id), problem).repo_digests
+            digests = self._call(lambda docker: docker.image.inspect(image), problem).repo_digests
         finally:
             self._remove_name(tag)
-        source = next((each for each in digests or () if each.startswith(f"{registry}@")), None)
+        source = next((each for each in digests or () if each.startswith(f"{_familiar(registry)}@")), None)
         if source is None:
             raise SandboxError(f"{problem}: the engine does not know its digest")
-        return attrs.evolve(image, source=source)
+        return source
 
     # --- loading -------------------------------------------------------------------------------------------------
 
@@ -207,7 +212,8 @@ class Transfer:
     def _checked(self, directory: Path) -> Bundle:
         """The description of a bundle, after all checks. Raises InputError with all problems."""
         bundle, obstacles = read(directory), Obstacles()
-        for problem in [*_problems(bundle, directory), *self._conflicts(bundle)]:
+        problems = [*_problems(bundle, directory), *self._conflicts(bundle), *self._other_environments(bundle)]
+        for problem in problems:
             obstacles.add(problem)
         obstacles.refuse()
         return bundle
@@ -221,6 +227,19 @@ class Transfer:
                     remedy=f"If nothing here needs it, run: docker image rm {image.name}",
                 )
 
+    def _other_environments(self, bundle: Bundle) -> Iterator[InputError]:
+        """Environments that this machine has prepared itself, with other images."""
+        for entry in (each.entry for each in bundle.environments):
+            there = self._cache.find(entry.key)
+            if there and there.image != entry.image and self._has(there.image):
+                yield InputError(
+                    f"this machine has prepared the environment {_short(entry.key)} itself, with another image",
+                    remedy="To use the loaded one, remove those of this machine first: agentbench docker prune --all",
+                )
+
+    def _has(self, image: str) -> bool:
+        return image_exists(self._client, image, Deadline(_CALL_SEC))
+
     def _id_of(self, name: str) -> str:
         """The id of an image by its name; empty if there is none."""
         from python_on_whales.exceptions import NoSuchImage
@@ -232,22 +251,23 @@ class Transfer:
 
     def _load_images(self, bundle: Bundle, directory: Path) -> Sequence[str]:
         """Load the images that are not there, and return the sources from which some were pulled."""
-        missing = [image for image in bundle.images if not image_exists(self._client, image.id, Deadline(_CALL_SEC))]
-        if any(not image.source for image in missing):
-            self._note(f"loading {len(missing)} images")
+        sources = {image.id: image.source for image in bundle.images}
+        missing = {each: source for each, source in sources.items() if not self._has(each)}
+        if not all(missing.values()):
+            self._note(f"loading images: {len(missing)}")
             self._call(lambda docker: docker.image.load(directory / _IMAGES), f"could not load {directory / _IMAGES}")
-        for image in missing:
-            if image.source:
-                self._pull(image.source)
-            if not image_exists(self._client, image.id, Deadline(_CALL_SEC)):
+        for identity, source in missing.items():
+            if source:
+                self._pull(source)
+            if not self._has(identity):
                 raise SandboxError(
-                    f"the image {image.id} has another id in this engine",
+                    f"the image {identity} has another id in this engine",
                     remedy="Use engines with the same image store on all machines; see: docker info",
                 )
         for image in bundle.images:
             if image.name:
                 self._name(image.id, image.name)
-        return [image.source for image in missing if image.source]
+        return [source for source in missing.values() if source]
 
     def _pull(self, source: str) -> None:
         self._note(f"pulling {source}")
@@ -265,7 +285,7 @@ class Transfer:
         cache, key, tree = self._cache, each.entry.key, secrets.token_hex(8)
         with cache.lock(key, Deadline(_TRANSFER_SEC)):
             entry = cache.find(key)
-            if entry is not None and image_exists(self._client, entry.image, Deadline(_CALL_SEC)):
+            if entry is not None and self._has(entry.image):
                 return False
             workspace = cache.new_tree(key, tree)
             try:
@@ -273,11 +293,11 @@ class Transfer:
                 container_user().chown_tree(workspace)
                 if each.entry.own_image:
                     self._name(each.entry.image, image_name(key, cache))
+                save_setup(key, list(each.setup))  # first, since the environment is not loaded again once it is there
                 cache.save(attrs.evolve(each.entry, tree=tree))
             except BaseException:
                 cache.discard_tree(key, tree)
                 raise
-        save_setup(key, list(each.setup))
         return True
 
     def _call(self, work: Callable[[DockerClient], T], problem: str) -> T:
@@ -368,8 +388,34 @@ def _problems(bundle: Bundle, directory: Path) -> Iterator[InputError]:
     needed = {image for each in bundle.environments for image in (each.entry.base_id, each.entry.image)}
     if not needed <= {image.id for image in bundle.images}:
         yield InputError(f"{directory / _DESCRIPTION} does not list all images of its environments", remedy=again)
-    if not all(image.source for image in bundle.images) and not (directory / _IMAGES).is_file():
-        yield InputError(f"{directory / _IMAGES} is missing", remedy=again)
+    if not all(image.source for image in bundle.images):
+        path = directory / _IMAGES
+        if not path.is_file():
+            yield InputError(f"{path} is missing", remedy=again)
+        elif trees.sha256(path) != bundle.archive:
+            yield InputError(f"{path} is damaged: it does not have the digest in {_DESCRIPTION}", remedy=again)
+
+
+def _images(entries: Sequence[Entry], sources: Mapping[str, str]) -> Iterator[SavedImage]:
+    """The images of environments, those that tasks refer to with each of their names."""
+    names = dict.fromkeys((entry.base_id, entry.base) for entry in entries)
+    for image, name in names:
+        yield SavedImage(id=image, name=name, source=sources[image])
+    named = {image for image, _ in names}
+    for image in (each for each in sources if each not in named):
+        yield SavedImage(id=image, source=sources[image])
+
+
+def _familiar(repository: str) -> str:
+    """The name that the engine uses for a repository: without the registry if that is Docker Hub."""
+    for registry in ("docker.io/", "index.docker.io/"):
+        if repository.startswith(registry):
+            return repository.removeprefix(registry).removeprefix("library/")
+    return repository
+
+
+def _short(key: str) -> str:
+    return key.removeprefix("sha256:")[:12]
 
 
 def _archive(tree: str) -> str:
