@@ -255,7 +255,10 @@ class Transfer:
         missing = {each: source for each, source in sources.items() if not self._has(each)}
         if not all(missing.values()):
             self._note(f"loading images: {len(missing)}")
-            self._call(lambda docker: docker.image.load(directory / _IMAGES), f"could not load {directory / _IMAGES}")
+            self._call(
+                lambda docker: docker.image.load(directory / _IMAGES, quiet=True),
+                f"could not load {directory / _IMAGES}",
+            )
         for identity, source in missing.items():
             if source:
                 self._pull(source)
