@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentbench_core import InputError
-from agentbench_docker import bundle
+from agentbench_docker import bundle, transfer
 
 ONE, TWO = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
 ENTRY = {
@@ -119,8 +119,8 @@ def test_directories_that_cannot_be_written(tmp_path: Path) -> None:
     """They are refused before anything is prepared, and nothing is left there."""
     for target in (Path("/proc/bundle"), tmp_path / ("x" * 255)):
         with pytest.raises(InputError, match="cannot be written: "):
-            bundle.check_target(target)
-    bundle.check_target(tmp_path / "bundle")
+            transfer.check_target(target)
+    transfer.check_target(tmp_path / "bundle")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -135,4 +135,4 @@ def test_directories_that_cannot_be_written(tmp_path: Path) -> None:
 )
 def test_repositories_have_the_name_that_the_engine_uses(repository: str, name: str) -> None:
     """Digests of pushed images are found by that name."""
-    assert bundle._familiar(repository) == name
+    assert transfer._familiar(repository) == name

@@ -31,9 +31,10 @@ from agentbench_core.harness import (
     task_flag,
     variant_for_tasks,
 )
-from agentbench_docker.bundle import Prepared, Transfer, check_names, check_target
+from agentbench_docker.bundle import check_names
 from agentbench_docker.cache import Cache
 from agentbench_docker.client import Client
+from agentbench_docker.transfer import Prepared, Transfer, check_target
 
 _REPOSITORY = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)+")
 
