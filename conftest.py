@@ -9,6 +9,7 @@ import atexit
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Prepare this process, which may be a worker of pytest-xdist."""
+    # A shell without job control starts background jobs with SIGINT ignored, and processes pass that on to the programs
+    # they start: the programs that tests interrupt would continue.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    _keep_files_in_memory(config)
+
+
+def _keep_files_in_memory(config: pytest.Config) -> None:
     """Keep temporary files in memory if there is enough space, unless TMPDIR is set.
 
     Tests create and delete very many small files, which takes ten times as long on some file systems: ext4 avoids

@@ -252,8 +252,6 @@ CALLS = """
         register("calls", lambda options: Calls(), Options, summary="makes calls")
 """
 RUN = ("run", "--suite", "mini", "--agent", "calls")
-OBEDIENT = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
-"""Restores SIGINT, which a command inherits as ignored if the tests run in the background."""
 
 
 @attrs.define
@@ -304,7 +302,7 @@ def on_terminal(plugin: Callable[..., Path], make_task: Any) -> Iterator[Callabl
         for name in ("NO_COLOR", "COLUMNS", "LINES"):
             env.pop(name, None)
         process = subprocess.Popen(
-            [sys.executable, "-c", OBEDIENT, str(Path(sys.executable).with_name("agentbench")), *RUN, *arguments],
+            [str(Path(sys.executable).with_name("agentbench")), *RUN, *arguments],
             stdin=terminal, stdout=subprocess.DEVNULL, stderr=terminal, env={**env, **variables},
         )  # fmt: skip
         os.close(terminal)

@@ -662,10 +662,6 @@ def test_reasons_are_printed_as_they_are_found(make_task: Any, agentbench: Any) 
     ]
 
 
-OBEDIENT = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
-"""Runs a command with the default handler of SIGINT, which tests in the background would otherwise ignore."""
-
-
 def interrupted(tmp_path: Path, number: signal.Signals, *flags: str, until: str) -> tuple[str, str]:
     """What an interrupted validation prints, once a file exists; check that it leaves nothing behind."""
     scratch = tmp_path / "scratch"
@@ -673,7 +669,7 @@ def interrupted(tmp_path: Path, number: signal.Signals, *flags: str, until: str)
     command = [str(Path(sys.executable).parent / "agentbench"), "validate-tasks", "--suite", "mini", "--workers", "1"]
     command += flags
     with subprocess.Popen(
-        [sys.executable, "-c", OBEDIENT, *command],
+        command,
         env={**os.environ, "TMPDIR": str(scratch)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -647,10 +647,6 @@ SLOW = """
 """
 
 
-OBEDIENT = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
-"""Restores SIGINT, which a command inherits as ignored if the tests run in the background."""
-
-
 def test_interrupt_marks_running_attempts(make_task: Any, plugin: Any, records: Any) -> None:
     """Exit code 130; a running attempt is recorded as interrupted and unscored, and others have no record."""
     site = plugin("agents", AGENTS)
@@ -658,7 +654,7 @@ def test_interrupt_marks_running_attempts(make_task: Any, plugin: Any, records: 
         make_task(name)
     command = [str(Path(sys.executable).parent / "agentbench"), "run", "--suite", "mini", "--agent", "sleeps"]
     with subprocess.Popen(
-        [sys.executable, "-c", OBEDIENT, *command, "--workers", "1"],
+        [*command, "--workers", "1"],
         env={**os.environ, "PYTHONPATH": str(site)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -686,7 +682,7 @@ def test_first_interrupt_ends_slow_scoring_and_reports(make_task: Any, plugin: A
     make_task()
     command = [str(Path(sys.executable).parent / "agentbench"), "run", "--suite", "mini", "--agent", "scripted"]
     with subprocess.Popen(
-        [sys.executable, "-c", OBEDIENT, *command, "--set", slow],
+        [*command, "--set", slow],
         env={**os.environ, "PYTHONPATH": str(plugin("slow", SLOW))},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

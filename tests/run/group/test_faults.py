@@ -122,7 +122,6 @@ def on_a_terminal(*arguments: str, site: str) -> Iterator[tuple[int, int]]:
     pid, terminal = pty.fork()
     if pid == 0:
         try:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
             os.execve(AGENTBENCH, [AGENTBENCH, *arguments], {**os.environ, "PYTHONPATH": site, "TERM": "dumb"})
         finally:
             os._exit(99)
