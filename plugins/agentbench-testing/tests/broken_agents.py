@@ -35,6 +35,7 @@ class CarefulAgent:
     """A correct agent; doubles override one method each."""
 
     prompt: ClassVar[str] = "You repair programs."
+    patience: ClassVar[float] = 10.0
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -103,7 +104,7 @@ def on(agent_type: type[CarefulAgent]) -> type[ModelAgentConformance]:
     """The checks for such an agent, with short timeouts."""
 
     class OnDouble(ModelAgentConformance):
-        patience = 10.0
+        patience = agent_type.patience
         most_calls = 40
 
         @classmethod
@@ -204,6 +205,8 @@ class SetsAVariable(CarefulAgent):
 
 class LeavesAThread(CarefulAgent):
     """Leaves a thread running."""
+
+    patience = 2.0
 
     def begin(self, context: AttemptContext) -> None:
         super().begin(context)

@@ -225,7 +225,7 @@ class HidesTimeouts(Careful):
 class UsesItsOwnDeadline(Careful):
     """Uses its own deadline."""
 
-    patience = 4.0
+    patience = 2.5
 
     def score(self, context: ScoringContext) -> Score:
         return super().score(attrs.evolve(context, deadline=Deadline(10.0)))
@@ -379,7 +379,7 @@ class Decodes(Careful):
 class OpensWhatIsThere(Careful):
     """Opens results without checking the file type."""
 
-    patience = 3.0
+    patience = 1.0
 
     def run(self, context: ScoringContext, workspace: Path) -> CommandResult:
         results = context.scratch("mine")

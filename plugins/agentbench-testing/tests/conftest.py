@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentbench_testing.fixtures import (
+    agentbench as agentbench,
     make_suite as make_suite,
     make_task as make_task,
     run_agentbench as run_agentbench,

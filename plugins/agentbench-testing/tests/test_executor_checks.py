@@ -13,7 +13,7 @@ import pytest
 from agentbench_core import Executor, NoOptions
 from agentbench_core.builtin.threads import Threads
 from agentbench_testing import ExecutorConformance
-from agentbench_testing.checks.executor import checks as checks_of_executors
+from agentbench_testing.checks.executor import checks as checks_of_executors, stage as stages
 from agentbench_testing.checks.executor.stage import Stage
 
 BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_executors.py")))
@@ -55,14 +55,17 @@ def run_check(check: str, checks: ExecutorConformance) -> None:
 def test_each_check_fails_on_its_double(check: str, double: type | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The failure is an assertion of the check."""
     assert double is not None, f"no double for {check}"
-    monkeypatch.setattr(checks_of_executors, "STOP_SEC", 2.0)  # otherwise, each deaf double takes 10 s
+    # What these checks wait for never happens, and what they must not wait for happens within milliseconds.
+    monkeypatch.setattr(checks_of_executors, "STOP_SEC", 1.0)
+    monkeypatch.setattr(stages, "_END_SEC", 0.5)
     with pytest.raises(AssertionError):
-        run_check(check, BROKEN["on"](double, 2.0)())
+        run_check(check, BROKEN["on"](double, 1.0)())
 
 
 @pytest.mark.parametrize(("violated", "double"), EVERY)
-def test_no_other_check_fails_on_a_double(violated: str, double: type) -> None:
+def test_no_other_check_fails_on_a_double(violated: str, double: type, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failing check therefore says what is wrong."""
+    monkeypatch.setattr(checks_of_executors, "HOLD_SEC", 0.2)  # doubles that do not wait at all return at once
     for check in CHECKS:
         if check != violated:
             run_check(check, BROKEN["on"](double)())

@@ -18,6 +18,7 @@ from agentbench_testing import (
     MakeTask,
     RecordingReporter,
     RunAgentbench,
+    RunHere,
     make_context,
     write_run,
 )
@@ -32,14 +33,11 @@ def passed(place: Path) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize("python", [False, True])
-def test_made_tasks_are_valid(python: bool, make_task: MakeTask, run_agentbench: RunAgentbench, tmp_path: Path) -> None:
+def test_made_tasks_are_valid(python: bool, make_task: MakeTask, agentbench: RunHere) -> None:
     """Both kinds of task have the bug before the reference solution, and not after it."""
     make_task(python=python)
-    checked = run_agentbench("validate-tasks", "--suite", "mini", "--sandbox", "local")
+    checked = agentbench("validate-tasks", "--suite", "mini", "--sandbox", "local", "--times", "1")
     assert checked.code == 0, checked.out + checked.err
-    done = run_agentbench("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "local")
-    assert done.code == 0, done.err
-    assert passed(tmp_path) == {"one": True}
 
 
 def test_parts_of_a_task_can_be_replaced(make_task: MakeTask) -> None:
