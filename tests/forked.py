@@ -6,6 +6,7 @@ codes work as usual. For tests that start very many runs.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import multiprocessing
 import os
@@ -13,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import metadata
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -25,10 +27,11 @@ from agentbench_core.evidence import journal
 
 
 def _modules() -> Iterator[str]:
-    """List the modules of the core, and those of the sandbox and the scorer that most runs use.
+    """List the entry modules of all plugins, and all modules of the core and of the sandbox and scorer of most runs.
 
     Programs that run in sandboxes are left out.
     """
+    yield from sorted({entry.module for entry in metadata.entry_points(group="agentbench")})
     for package in (agentbench_core, agentbench_integrity, agentbench_local):
         root = Path(package.__path__[0])
         for path in sorted(root.rglob("*.py")):
@@ -95,4 +98,5 @@ def _run(place: Path, arguments: Sequence[str], stderr: Path, variables: Mapping
         os.dup2(opened, number)
         os.close(opened)
     sys.argv = ["agentbench", *arguments]
+    gc.freeze()  # the preloaded modules stay, and searching them for garbage takes longer than many a run
     console()
