@@ -156,7 +156,7 @@ def test_readme_command_of_new_plugins_works(
     installed: Made, agentbench: Command, make_task: MakeTask, records: Any, kind: str
 ) -> None:
     """The README's command works on a small task."""
-    make_task(python=True, suite="custom-dev")
+    make_task(python=kind == "agent", suite="custom-dev")  # the generated agent repairs Python programs
     readme = (installed.place / f"agentbench-my-{kind}/README.md").read_text()
     (line,) = re.findall(r"^agentbench run .*$", readme, re.MULTILINE)
     arguments = [word.strip("\"'") for word in re.findall(r"\"[^\"]*\"|'[^']*'|\S+", line)][1:]

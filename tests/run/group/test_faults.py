@@ -209,7 +209,7 @@ def test_a_worker_that_hangs_is_replaced(
 ) -> None:
     """F22: an endless loop in Python only affects its own attempt, which is scored."""
     monkeypatch.setattr(agent_phase, "GRACE_SEC", 0.3)
-    make_task("a", description="loop", environment={"timeout_sec": 4})
+    make_task("a", description="loop", environment={"timeout_sec": 2})
     make_task("b", description="do not")
     done = agentbench("run", "--suite", "mini", "--agent", "loops_on_a", "--workers", "1")
     monkeypatch.setenv("RUN_HAS_ENDED", "1")  # the loop would slow down the next tests

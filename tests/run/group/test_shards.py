@@ -156,7 +156,7 @@ def test_variants_of_a_pair_share_a_machine(agentbench: Agentbench, suite: Path)
 
 def test_a_merged_run_is_replayed(agentbench: Agentbench, make_suite: Any) -> None:
     """The recorded responses of all shards answer the calls, and the records say so."""
-    make_suite(["a", "b"], python=True)
+    make_suite(["a", "b"])
     run = ("run", "--suite", "mini", "--tasks", "tasks", "--sandbox", "local", "--allow-unisolated")
     for number in (1, 2):
         model = ("--agent", "baseline", "--llm", "mechanic", "--shard", f"{number}/2", "--out", "machines")
