@@ -16,7 +16,7 @@ import click
 import pytest
 
 from agentbench_core.inputs.suite import read_task
-from agentbench_tasks.strengthen import command
+from agentbench_tasks.strengthen import command, observing
 from agentbench_tasks.strengthen.examining import Examined, examine
 from agentbench_tasks.validation import validate
 
@@ -161,8 +161,11 @@ VALUES = {"huge": "'h 7919'", "evil": "'e 7919'", "endless": "'n 7919'", "ending
 VALUES |= {"clock": "'1 True'", "today": "'1 True'"}
 
 
-def test_a_hostile_program_yields_only_certain_values(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
+def test_a_hostile_program_yields_only_certain_values(
+    make_task: Any, agentbench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """M10: each of its functions has its own reason, and the one that only prints noise is proposed."""
+    monkeypatch.setattr(observing, "_CALL_SEC", 1.0)  # the endless calls burn a CPU
     tests = "\n".join(f"def test_{name}():\n    assert {name}(1) == {VALUES.get(name, True)}\n" for name in NAMES)
     noisy = "def test_noisy():\n    assert noisy('some text') == 'some text 71271'\n"
     directory = make_task(
