@@ -35,8 +35,12 @@ from agentbench_testing import RecordingLog
 pytestmark = pytest.mark.docker
 
 INSTALL = "python -m pip install --no-deps"
-PINS = f"{INSTALL} layered-one==1.0"
+PINS, OTHER_PINS, FOR_SETTING, FOR_THREADS, FOR_LOSS, FOR_KILL = (
+    f"{INSTALL} layered-one=={number}.0" for number in range(1, 7)
+)
+"""The tests of this module share a cache. Those that need pins without a layer have their own."""
 PROJECT = "cat a.txt > built"
+VERSION = "python -c 'import layered_one; print(layered_one.VERSION)'"
 HOSTILE = f"{INSTALL} layered-hostile==1.0"
 
 BACKEND = """
@@ -102,8 +106,9 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The default image with a directory of packages, which pip uses instead of an index."""
     place = tmp_path_factory.mktemp("image")
     (place / "packages").mkdir()
-    for name, version in (("layered_one", "1.0"), ("layered_one", "2.0"), ("layered_two", "1.0")):
-        wheel(name, version, place / "packages")
+    for number in range(1, 7):
+        wheel("layered_one", f"{number}.0", place / "packages")
+    wheel("layered_two", "1.0", place / "packages")
     hostile_sdist(place / "packages")
     (place / "pip.conf").write_text("[global]\nno-index = true\nfind-links = /packages\n")
     recipe = f"FROM {building.TAG}\nCOPY packages /packages\nCOPY pip.conf /etc/pip.conf\n"
@@ -115,26 +120,39 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     subprocess.run(["docker", "image", "rm", "--force", name], check=True, capture_output=True)
 
 
-@pytest.fixture
-def cache(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cache]:
-    """An empty cache of its own for a test."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(place / secrets.token_hex(4)))
+@pytest.fixture(scope="module")
+def cache(place: Path) -> Iterator[Cache]:
+    """The cache of this module, which is pruned at the end."""
     yield Cache()
+    prune_all()
+
+
+@pytest.fixture
+def own_provider(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DockerProvider]:
+    """A provider with an empty cache of its own for a test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / secrets.token_hex(4)))
+    provider = DockerProvider(DockerOptions())
+    yield provider
+    provider.close()
+    prune_all()
+
+
+def prune_all() -> None:
     removed = CliRunner().invoke(docker, ["prune", "--all"])
     assert removed.exit_code == 0, removed.output
     assert images(Cache()) == []
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def provider(cache: Cache) -> Iterator[DockerProvider]:
     provider = DockerProvider(DockerOptions())
     yield provider
     provider.close()
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    directory = tmp_path / "tree"
+@pytest.fixture(scope="module")
+def tree(place: Path) -> Path:
+    directory = place / "tree"
     directory.mkdir()
     (directory / "a.txt").write_text("a\n")
     return directory
@@ -143,7 +161,7 @@ def tree(tmp_path: Path) -> Path:
 Make = Callable[..., DockerEnvironment]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def spec_of(image: str) -> Callable[..., EnvironmentSpec]:
     def make(*commands: str, shared_cache: bool = True) -> EnvironmentSpec:
         """The setup of a commit that no other call uses."""
@@ -156,8 +174,12 @@ def spec_of(image: str) -> Callable[..., EnvironmentSpec]:
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def make(provider: DockerProvider, tree: Path, spec_of: Callable[..., EnvironmentSpec]) -> Make:
+    return maker(provider, tree, spec_of)
+
+
+def maker(provider: DockerProvider, tree: Path, spec_of: Callable[..., EnvironmentSpec]) -> Make:
     def prepare(*commands: str, log: RecordingLog | None = None, shared_cache: bool = True) -> DockerEnvironment:
         spec = spec_of(*commands, shared_cache=shared_cache)
         return provider.prepare(spec, tree, log or RecordingLog(), Deadline(120))
@@ -166,10 +188,10 @@ def make(provider: DockerProvider, tree: Path, spec_of: Callable[..., Environmen
 
 
 def images(cache: Cache) -> list[str]:
-    """Names of the images of a cache."""
+    """Sorted names of the images of a cache."""
     shown = ["docker", "images", "--format", "{{.Repository}}:{{.Tag}}"]
     names = subprocess.run(shown, capture_output=True, text=True, check=True).stdout.split()
-    return [name for name in names if name.endswith(f"-{cache.mark}")]
+    return sorted(name for name in names if name.endswith(f"-{cache.mark}"))
 
 
 def run(environment: DockerEnvironment, command: str) -> str:
@@ -179,15 +201,23 @@ def run(environment: DockerEnvironment, command: str) -> str:
     return result.stdout.text.strip()
 
 
-VERSION = "python -c 'import layered_one; print(layered_one.VERSION)'"
+def last_output(log: RecordingLog) -> str:
+    """The output of the last command of a setup."""
+    return log.results[-1].stdout.text.strip()
 
 
-@pytest.mark.long
-def test_commits_with_equal_pins_share_a_layer(make: Make, cache: Cache) -> None:
-    """The packages are installed once, each log contains every command, and each environment has its own files."""
-    logs = [RecordingLog(), RecordingLog()]
-    first, second = (make(PINS, PROJECT, log=log) for log in logs)
-    assert [log.commands for log in logs] == [[PINS, PROJECT], [PROJECT]]
+def test_commits_with_equal_pins_share_a_layer(
+    provider: DockerProvider, make: Make, cache: Cache, tree: Path, spec_of: Callable[..., EnvironmentSpec]
+) -> None:
+    """The packages are installed once, each log contains every command, and each environment has its own files.
+
+    The digest of an environment does not depend on whether its layer exists.
+    """
+    known, logs = images(cache), [RecordingLog(), RecordingLog()]
+    spec = spec_of(PINS)  # nothing else: the environment is the layer with a workspace
+    first = provider.prepare(spec, tree, logs[0], Deadline(120))
+    second = make(PINS, PROJECT, log=logs[1])
+    assert [log.commands for log in logs] == [[PINS], [PROJECT]]
     assert [log.reused_commands for log in logs] == [[], [PINS]]
     ran, reused = (log.results[0] for log in logs)
     assert "Successfully installed layered-one-1.0" in ran.stdout.text
@@ -196,43 +226,33 @@ def test_commits_with_equal_pins_share_a_layer(make: Make, cache: Cache) -> None
     assert first.facts["cache"] == "miss"
     assert second.facts["cache"].startswith("miss; layer prepared at 20")
     assert first.digest != second.digest
-    for environment in (first, second):
+    assert len(images(cache)) == len(known) + 3
+    assert (second.workspace / "built").read_text() == "a\n"
+    assert not (first.workspace / "built").exists()
+
+    subprocess.run(["docker", "image", "rm", "--force", first.image.id], check=True, capture_output=True)
+    again = provider.prepare(spec, tree, RecordingLog(), Deadline(120))
+    assert again.facts["cache"].startswith("miss; layer prepared at 20")
+    assert again.digest == first.digest
+    for environment in (again, second):
         assert run(environment, VERSION) == "1.0"
-        assert (environment.workspace / "built").read_text() == "a\n"
-    assert len(images(cache)) == 3
 
 
-def test_the_digest_does_not_depend_on_whether_a_layer_exists(
-    make: Make, spec_of: Callable[..., EnvironmentSpec], tree: Path, provider: DockerProvider
-) -> None:
-    spec = spec_of(PINS)  # nothing else: the environment is the layer with a workspace
-    before = provider.prepare(spec, tree, RecordingLog(), Deadline(120))
-    subprocess.run(["docker", "image", "rm", "--force", before.image.id], check=True, capture_output=True)
-    after = provider.prepare(spec, tree, RecordingLog(), Deadline(120))
-    assert after.facts["cache"].startswith("miss; layer prepared at 20")
-    assert after.digest == before.digest
-    assert run(after, VERSION) == "1.0"
-
-
-@pytest.mark.long
-def test_different_pins_have_different_layers(make: Make, cache: Cache) -> None:
-    """H39: other versions, and the same commands without the shared cache, are other layers."""
-    log = RecordingLog()
-    made = [
-        make(PINS, log=log),
-        make(PINS.replace("1.0", "2.0"), log=log),
-        make(PINS, f"{INSTALL} layered-two==1.0", log=log),
-        make(PINS, shared_cache=False, log=log),
-    ]
-    assert log.reused_commands == []
-    assert len({environment.facts["layer"] for environment in made}) == 4
-    assert [run(environment, VERSION) for environment in made] == ["1.0", "2.0", "1.0", "1.0"]
+def test_different_pins_have_different_layers(make: Make) -> None:
+    """H39: other versions and more packages are other layers."""
+    logs = [RecordingLog(), RecordingLog()]
+    other = make(OTHER_PINS, VERSION, log=logs[0])
+    more = make(PINS, f"{INSTALL} layered-two==1.0", VERSION, log=logs[1])
+    assert [log.reused_commands for log in logs] == [[], []]
+    assert [last_output(log) for log in logs] == ["2.0", "1.0"]
+    assert len({environment.facts["layer"] for environment in (make(PINS), other, more)}) == 3
     assert "layer" not in make(PROJECT, PINS).facts
 
 
 def test_shared_cache_is_mounted_only_if_enabled(make: Make, provider: DockerProvider) -> None:
-    """H39, M05: without the shared cache, neither the layer nor the rest of the setup has the mount."""
+    """H39, M05: without the shared cache, neither the layer, which is another one, nor the rest has the mount."""
     mounted: list[bool] = []
+    used: set[str] = set()
 
     def look() -> None:
         owned = ["docker", "ps", "--quiet", "--filter", f"label={OWNER}={provider._scratch.path}"]
@@ -243,18 +263,23 @@ def test_shared_cache_is_mounted_only_if_enabled(make: Make, provider: DockerPro
     names = "echo $PIP_CACHE_DIR $PIP_NO_CACHE_DIR"
     for shared_cache, expected in ((True, "/agentbench/pip-cache"), (False, "1")):
         log = RecordingLog(on_start=look)
-        make(PINS, names, shared_cache=shared_cache, log=log)
-        assert log.results[-1].stdout.text.strip() == expected
+        used.add(make(FOR_SETTING, names, shared_cache=shared_cache, log=log).facts["layer"])
+        assert last_output(log) == expected
+        assert log.reused_commands == []
+    assert len(used) == 2
     assert mounted == [True, True, False, False]
 
 
 def test_concurrent_setups_make_the_layer_once(make: Make) -> None:
     logs = [RecordingLog() for _ in range(3)]
     with ThreadPoolExecutor(3) as pool:
-        made = list(pool.map(lambda log: make(PINS, log=log), logs))
-    assert sorted(log.commands for log in logs) == [[], [], [PINS]]
-    assert all(log.commands + log.reused_commands == [PINS] for log in logs)
-    assert {run(environment, VERSION) for environment in made} == {"1.0"}
+        list(pool.map(lambda log: make(FOR_THREADS, VERSION, log=log), logs))
+    assert sorted([*log.commands, "reused", *log.reused_commands] for log in logs) == [
+        [VERSION, "reused", FOR_THREADS],
+        [VERSION, "reused", FOR_THREADS],
+        [FOR_THREADS, VERSION, "reused"],
+    ]
+    assert {last_output(log) for log in logs} == {"4.0"}
 
 
 def test_files_written_by_a_package_reach_no_workspace(make: Make) -> None:
@@ -275,6 +300,7 @@ def test_files_written_by_a_package_reach_no_workspace(make: Make) -> None:
 def test_a_failure_is_the_same_without_a_layer(make: Make, cache: Cache) -> None:
     """The message names the command and pip's reason, every attempt runs it again, and no layer is left."""
     missing = f"{INSTALL} layered-none==1.0"
+    known = cache.entries(), images(cache)
     for _ in range(2):
         log = RecordingLog()
         with pytest.raises(SetupError, match=r"the setup command 'python -m pip .*' ended with exit code 1") as caught:
@@ -282,23 +308,23 @@ def test_a_failure_is_the_same_without_a_layer(make: Make, cache: Cache) -> None
         assert "No matching distribution found for layered-none==1.0" in caught.value.message
         assert caught.value.facts["os"].startswith("Debian")
         assert log.commands == log.finished_commands == [missing]
-    assert cache.entries() == []
-    assert images(cache) == []
+    assert (cache.entries(), images(cache)) == known
 
 
 def test_a_layer_is_kept_as_long_as_its_environments(
-    make: Make, provider: DockerProvider, cache: Cache, tmp_path: Path
+    own_provider: DockerProvider, tree: Path, spec_of: Callable[..., EnvironmentSpec], tmp_path: Path
 ) -> None:
     """Sizes do not count a layer twice; pruning never removes a layer before the environments that start from it."""
-    client = Client(os.environ, tmp_path)
+    client, cache = Client(os.environ, tmp_path), Cache()
+    make = maker(own_provider, tree, spec_of)
     fill = "head -c 3000000 /dev/urandom > /opt/venv/heavy"
     one, two = make(PINS, fill), make(PINS, fill)
-    lone = make(PINS.replace("1.0", "2.0"))
+    lone = make(OTHER_PINS)
     stored = storage.stored_environments(client, cache)
     assert all(item.in_use for item in stored)
     assert len(stored) == 5
     assert "  layer  " in CliRunner().invoke(docker, ["list"]).output
-    provider.close()
+    own_provider.close()
     sizes = {item.entry.key: item.bytes for item in storage.stored_environments(client, cache)}
     assert all(3_000_000 < sizes[environment.digest] < 3_100_000 for environment in (one, two))
     assert all(0 < sizes[environment.facts["layer"]] < 1_000_000 for environment in (one, lone))
@@ -323,36 +349,41 @@ def test_a_layer_is_kept_as_long_as_its_environments(
 
 def test_a_layer_that_is_lost_is_made_again(make: Make, cache: Cache) -> None:
     """Its image was removed by someone else. If only the log of its commands is damaged, their output is empty."""
-    make(PINS)
-    (layer,) = [entry for entry in cache.entries() if entry.kind == "layer"]
+    key = make(FOR_LOSS).facts["layer"]
+    (layer,) = [entry for entry in cache.entries() if entry.key == key]
+    assert layer.kind == "layer"
     saved = cache.workspace(layer).with_name("log.json")
     for damaged in ('[{"command": 1}]', "{", "7"):
         saved.write_text(damaged)
         assert layers._ran(saved) == {}
     log = RecordingLog()
-    make(PINS, log=log)
-    assert (log.reused_commands, log.results[0].exit_code, log.results[0].stdout.text) == ([PINS], 0, "")
-    subprocess.run(["docker", "image", "rm", "--force", *images(cache)], check=True, capture_output=True)
+    make(FOR_LOSS, log=log)
+    assert (log.reused_commands, log.results[0].exit_code, log.results[0].stdout.text) == ([FOR_LOSS], 0, "")
+    lost = [storage.image_name(entry.key, cache) for entry in cache.entries() if key in (entry.key, entry.layer)]
+    subprocess.run(["docker", "image", "rm", "--force", *lost], check=True, capture_output=True)
     log = RecordingLog()
-    assert run(make(PINS, log=log), VERSION) == "1.0"
-    assert log.commands == [PINS]
+    make(FOR_LOSS, VERSION, log=log)
+    assert log.commands == [FOR_LOSS, VERSION]
+    assert last_output(log) == "5.0"
 
 
 def test_killed_before_the_layer_is_recorded(
     cache: Cache, tree: Path, provider: DockerProvider, spec_of: Callable[..., EnvironmentSpec]
 ) -> None:
     """The image without a description is removed by the next sweep, and the layer is made again."""
-    spec = spec_of(PINS, PROJECT)
+    known = cache.entries(), set(images(cache))
+    spec = spec_of(FOR_KILL, VERSION)
     command = [sys.executable, "-c", textwrap.dedent(KILLED), json.dumps(dump(spec)), str(tree)]
     killed = subprocess.run(command, capture_output=True, text=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    (image,) = images(cache)
-    assert cache.entries() == []
+    (image,) = set(images(cache)) - known[1]
+    assert cache.entries() == known[0]
     assert f"image {image}" in provider.sweep()
-    assert images(cache) == []
+    assert set(images(cache)) == known[1]
     log = RecordingLog()
-    assert run(provider.prepare(spec, tree, log, Deadline(120)), VERSION) == "1.0"
-    assert log.commands == [PINS, PROJECT]
+    provider.prepare(spec, tree, log, Deadline(120))
+    assert log.commands == [FOR_KILL, VERSION]
+    assert last_output(log) == "6.0"
 
 
 @pytest.mark.parametrize(
