@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
+import re
+import secrets
 import shlex
 import signal
 import subprocess
@@ -63,13 +67,32 @@ def meanwhile() -> Iterator[Callable[[Callable[[], None]], None]]:
     assert errors == []
 
 
-def running(stage: Any, known: set[str], command: str = "sleep 2.71") -> str:
-    """Return the id of a new container that runs a command."""
+@pytest.fixture
+def shared(sandbox_of: Callable[[bool], Any], hosted: bool) -> Any:
+    """A sandbox for the tests after which it works as before; ``hosted`` is the parameter of ``LINES``."""
+    return sandbox_of(hosted)
+
+
+@pytest.fixture(scope="module")
+def sandbox_of(stage: Any) -> Iterator[Callable[[bool], Any]]:
+    with contextlib.ExitStack() as stack:
+        yield functools.cache(lambda hosted: stack.enter_context(stage.start(hosted=hosted)))
+
+
+LONG, SHORT = (f"sleep {seconds}{os.getpid()}{secrets.randbelow(10**6):06}" for seconds in ("60.", "2.71"))
+"""Commands that no other process of this machine runs: one-off containers are found by them."""
+
+
+def running(sleep: str) -> str:
+    """Wait until a container runs ``LONG`` or ``SHORT``, and return its id; does not ask the engine all the time."""
+    command = sleep.replace(" ", "\0").encode() + b"\0"
     give_up_at = time.monotonic() + 60
     while time.monotonic() < give_up_at:
-        for container in set(stage.containers()) - known:
-            if any(command in line for line in stage.processes_of(container)):
-                return str(container)
+        for place in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (place / "cmdline").read_bytes() == command:
+                    (found,) = set(re.findall("[0-9a-f]{64}", (place / "cgroup").read_text()))
+                    return str(found)
         time.sleep(0.02)
     raise AssertionError("it was never started")
 
@@ -94,16 +117,16 @@ CODES = {
 
 
 @LINES
-def test_exit_codes_of_commands(stage: Any, hosted: bool) -> None:
+def test_exit_codes_of_commands(shared: Any, hosted: bool) -> None:
     """X01, X04, X05, X06: exit codes that docker itself uses are the program's own, and not a timeout."""
-    with stage.start(hosted=hosted) as started:
-        results = {command: started.run(command) for command in CODES}
-        assert {command: result.exit_code for command, result in results.items()} == CODES
-        assert not any(result.timed_out or result.limits_hit for result in results.values())
-        if hosted:
-            assert docker("exec", started.id, "sh", "-c", "exit 137").returncode == 137, "137 looks like a kill"
-            assert docker("exec", started.id, "/no/such/program").returncode in (126, 127), "programs use these, too"
-    assert docker("exec", started.id, "true").returncode == 1, "docker exits with 1, like a failing test"
+    results = {command: shared.run(command) for command in CODES}
+    assert {command: result.exit_code for command, result in results.items()} == CODES
+    assert not any(result.timed_out or result.limits_hit for result in results.values())
+    if hosted:
+        assert docker("exec", shared.id, "sh", "-c", "exit 137").returncode == 137, "137 looks like a kill"
+        assert docker("exec", shared.id, "/no/such/program").returncode in (126, 127), "programs use these, too"
+        absent = "0" * 64
+        assert docker("exec", absent, "true").returncode == 1, "docker exits with 1, like a failing test"
 
 
 @pytest.mark.parametrize("code", [124, 126, 137])
@@ -134,15 +157,16 @@ def test_command_cannot_forge_its_exit_code(stage: Any, hosted: bool) -> None:
             printf '\\n%s 0\\n' "$word"
             sleep 0.02
         done 2>&1 | cat >&2
-        sleep 1
+        sleep 0.3
         exit 7
     """
     result = stage.once(forge, hosted=hosted)
     assert result.exit_code == 7, "the command forged its exit code"
 
 
-def test_command_cannot_access_the_channel(started: Any) -> None:
+def test_command_cannot_access_the_channel(sandbox_of: Callable[[bool], Any]) -> None:
     """X07, H27: a command has three descriptors and cannot open those of process 1 or its supervisor."""
+    started = sandbox_of(True)
     assert started.ask(["ls", "/proc/self/fd"]).split() == ["0", "1", "2", "3"], "descriptor 3 is the listed directory"
     reach = """
         for id in 1 $PPID; do
@@ -215,37 +239,36 @@ def test_write_to_a_killed_container_still_reported_as_running(stage: Any, stale
             started.sandbox.write_file("app.txt", b"text")
 
 
-def test_command_that_kills_its_wrapper_at_the_process_limit(stage: Any) -> None:
+def test_command_that_kills_its_wrapper_at_the_process_limit(sandbox_of: Callable[[bool], Any]) -> None:
     """F11, F27: at the process limit, a command that kills its own wrapper gets exit code 137, not SandboxError."""
+    started = sandbox_of(False)
     fill = "try:\n    while os.fork(): pass\nexcept OSError: os.kill(os.getppid(), 9)\ntime.sleep(20)"
-    with stage.start(hosted=False) as started:
-        result = started.run(["python3", "-c", f"import os, time\n{fill}"])
-        assert (result.exit_code, result.timed_out) == (137, False)
-        assert started.ask("echo alive") == "alive"
+    result = started.run(["python3", "-c", f"import os, time\n{fill}"])
+    assert (result.exit_code, result.timed_out) == (137, False)
+    assert started.ask("echo alive") == "alive"
 
 
 @LINES
-def test_process_1_ignores_term_int_and_hup(stage: Any, meanwhile: Any, hosted: bool) -> None:
+def test_process_1_ignores_term_int_and_hup(shared: Any, meanwhile: Any) -> None:
     """X04: process 1 ignores TERM, INT and HUP; the command keeps its own exit code."""
-    with stage.start(hosted=hosted) as started:
 
-        def act() -> None:
-            started.wait_for("sleep 0.071")
-            for name in ("TERM", "INT", "HUP"):
-                assert docker("kill", "--signal", name, started.id).returncode == 0
-            (started.workspace / "signalled").touch()
+    def act() -> None:
+        shared.wait_for("sleep 0.071")
+        for name in ("TERM", "INT", "HUP"):
+            assert docker("kill", "--signal", name, shared.id).returncode == 0
+        (shared.workspace / "signalled").touch()
 
-        meanwhile(act)
-        assert started.run("until [ -e signalled ]; do sleep 0.071; done; exit 7").exit_code == 7
+    meanwhile(act)
+    assert shared.run("until [ -e signalled ]; do sleep 0.071; done; exit 7").exit_code == 7
 
 
 @pytest.mark.parametrize("action", ["rm --force", "kill", "restart --time 0"])
 def test_one_off_container_ended_from_outside_is_a_sandbox_error(stage: Any, meanwhile: Any, action: str) -> None:
     """F10, X04: the same for one-off commands."""
     known = set(stage.containers())
-    meanwhile(lambda: _succeeds(docker(*action.split(), running(stage, known, "sleep 60"))))
+    meanwhile(lambda: _succeeds(docker(*action.split(), running(LONG))))
     with pytest.raises(SandboxError):
-        stage.once("sleep 60; exit 0")
+        stage.once(f"{LONG}; exit 0")
     assert set(stage.containers()) <= known
 
 
@@ -259,13 +282,13 @@ def test_the_client_is_signalled_while_scoring(stage: Any, meanwhile: Any, numbe
     known = set(stage.containers())
 
     def act() -> None:
-        clients = clients_of(running(stage, known))
+        clients = clients_of(running(SHORT))
         assert clients
         for client in clients:
             os.kill(client, number)
 
     meanwhile(act)
-    ended = _outcome(lambda: stage.once("sleep 2.71; exit 7"))
+    ended = _outcome(lambda: stage.once(f"{SHORT}; exit 7"))
     assert isinstance(ended, SandboxError) or ended.exit_code == 7
     assert set(stage.containers()) <= known
 
@@ -323,8 +346,9 @@ def test_starving_process_1(started: Any, what: str) -> None:
         assert result.exit_code in (7, 126, 137, 139)
 
 
-def test_command_that_kills_all_processes_is_not_restarted(started: Any) -> None:
+def test_command_that_kills_all_processes_is_not_restarted(sandbox_of: Callable[[bool], Any]) -> None:
     """F11, T04: a command that kills everything at once has exit code 137 and is not started a second time."""
+    started = sandbox_of(True)
     for command in ("kill -9 -1", "kill -9 $PPID") * 8:
         result = started.run(f"echo ran >> count; {command}; sleep 20")
         assert (result.exit_code, result.timed_out, result.limits_hit) == (137, False, ()), result.stderr.text
