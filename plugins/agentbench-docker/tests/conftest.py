@@ -123,10 +123,6 @@ class Stage:
         """Return the ids of this provider's containers, stopped ones included."""
         return asked("ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={OWNER}={self._place}")
 
-    def processes_of(self, container: str) -> list[str]:
-        """Return the command lines of the processes in a container."""
-        return list(processes_of(container).values())
-
     @property
     def _place(self) -> Path:
         return self.environment.scratch.path
@@ -138,6 +134,7 @@ class Stage:
 
 def over_once(sign: Path) -> Deadline:
     """A deadline that expires when this file exists, however long the command takes to create it."""
+    assert not sign.exists(), "the deadline would never expire"
     return Deadline(SOON, clock=lambda: SOON if sign.exists() else 0.0)
 
 
