@@ -20,7 +20,7 @@ import attrs
 import pytest
 
 from agentbench_core import Command, Deadline, SandboxError, fork, remove_tree
-from agentbench_docker import inside
+from agentbench_docker import disk, inside
 from agentbench_docker.disk import DiskWatch, Usage
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
@@ -389,10 +389,21 @@ def _highest_memory(process: str) -> int:
 
 @pytest.fixture(scope="module")
 def small_disk(pristine: Path, spec_of: Callable[..., Any]) -> Iterator[Any]:
-    """An environment whose sandboxes may write 64 MiB and 1,000 files."""
+    """An environment whose sandboxes may write 64 MiB and 1,000 files; they are measured more often than usual."""
     provider = DockerProvider(DockerOptions(workspace_mb=64, workspace_files=1000))
-    yield provider.prepare(spec_of(), pristine, _Printed(), Deadline(60))
-    provider.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disk, "INTERVAL", 0.1)
+        patch.setattr(disk, "_REST", 1)
+        yield provider.prepare(spec_of(), pristine, _Printed(), Deadline(60))
+        provider.close()
+
+
+def _wait_until_measured(environment: Any, sandbox: Any) -> None:
+    """Wait until a sandbox has been measured twice, so that the consequences of the first time have happened."""
+    watched = environment.launcher._disk._watched.values()
+    (entry,) = [each for each in watched if each.container == sandbox.container.id]
+    for _ in range(2):
+        _poll(lambda before=entry.next_at: entry.next_at > before)
 
 
 def test_filling_the_disk(small_disk: Any, place: Path, stage: Any) -> None:
@@ -403,9 +414,9 @@ def test_filling_the_disk(small_disk: Any, place: Path, stage: Any) -> None:
     ) as sandbox:
         result = sandbox.exec("head -c 300000000 /dev/zero > big; sync; sleep 600; echo end", deadline=Deadline(90))
         assert (result.ok, result.stdout.text, result.limits_hit) == (False, "", ("disk",))
-        time.sleep(2.5)  # time in which a model would think
+        _wait_until_measured(small_disk, sandbox)  # while a model would think
         assert sandbox.exec("rm big; echo room", deadline=Deadline(60)).stdout.text == "room\n"
-        time.sleep(2.5)
+        _wait_until_measured(small_disk, sandbox)
         after = sandbox.exec("echo alive", deadline=Deadline(60))
         assert (after.stdout.text, after.limits_hit) == ("alive\n", ())
 
@@ -472,24 +483,24 @@ def test_disk_use_in_inaccessible_directories_is_counted() -> None:
 @pytest.mark.mounts
 def test_disk_filled_by_others_is_a_sandbox_error(small_disk: Any, place: Path) -> None:
     """H13: a disk filled by others raises SandboxError with the reason and is not held against an attempt."""
-    disk = place / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", str(disk)], check=True)
-    told = pytest.raises(SandboxError, match=rf"the disk is full, but no sandbox .* MiB free at {disk}")
+    small = place / "disk"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", str(small)], check=True)
+    told = pytest.raises(SandboxError, match=rf"the disk is full, but no sandbox .* MiB free at {small}")
     given: dict[str, Any] = {"read_only": False, "network": False, "deadline": Deadline(40)}
     try:
-        fork(small_disk.workspace, disk / "workspace")
-        with contextlib.closing(small_disk.start(disk / "workspace", **given)) as sandbox:
-            (disk / "others").write_bytes(bytes(120 << 20))
+        fork(small_disk.workspace, small / "workspace")
+        with contextlib.closing(small_disk.start(small / "workspace", **given)) as sandbox:
+            (small / "others").write_bytes(bytes(120 << 20))
             for command in ("exit 1", "true"):
                 with told:
                     sandbox.exec(command, deadline=Deadline(40))
-        with contextlib.closing(small_disk.start(disk / "workspace", **given)) as sandbox, told:
+        with contextlib.closing(small_disk.start(small / "workspace", **given)) as sandbox, told:
             sandbox.exec("sleep 20", deadline=Deadline(40))
         with told:
-            small_disk.run_once(Command("exit 1"), disk / "workspace", Deadline(40))
+            small_disk.run_once(Command("exit 1"), small / "workspace", Deadline(40))
     finally:
-        subprocess.run(["umount", str(disk)], check=True)
+        subprocess.run(["umount", str(small)], check=True)
 
 
 # --- real test suites --------------------------------------------------------------------------------------------
