@@ -157,6 +157,11 @@ def processes_of(container: str) -> dict[int, str]:
     return found
 
 
+@pytest.fixture(name="over_once", scope="session")
+def over_once_fixture() -> Callable[[Path], Deadline]:
+    return over_once
+
+
 @pytest.fixture(name="spec_of", scope="session")
 def spec_of_fixture() -> Callable[..., EnvironmentSpec]:
     return spec_of

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import secrets
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_docker import building
 from agentbench_docker.client import Client
 from agentbench_docker.command import docker
+from agentbench_docker.environment import DockerEnvironment
 from agentbench_docker.images import BaseImages
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
@@ -65,6 +67,18 @@ def spec_of(*commands: str, image: str = "", commit: str = "") -> EnvironmentSpe
     return EnvironmentSpec(
         commit=commit or secrets.token_hex(20), settings=settings, setup=Setup(commands=commands, capture=())
     )
+
+
+@pytest.fixture(scope="module")
+def environment(provider: DockerProvider, pristine: Path) -> DockerEnvironment:
+    """An environment without setup, of the provider of this module."""
+    return provider.prepare(spec_of(), pristine, Quiet(), Deadline(120))
+
+
+@pytest.fixture
+def shared(provider: DockerProvider, environment: DockerEnvironment) -> DockerProvider:
+    """The provider of this module, for images of tests: its lease uses another image, so that these can be removed."""
+    return provider
 
 
 def command(*arguments: str) -> Result:
@@ -138,7 +152,7 @@ def test_build_records_packages_and_reports_changed_ones(
         subprocess.run(["docker", "image", "rm", "--force", building.TAG], check=True, capture_output=True)
 
 
-def test_tls_failure_in_setup_names_the_ca_bundle_option(cache: Path, tree: Path) -> None:
+def test_tls_failure_in_setup_names_the_ca_bundle_option(shared: DockerProvider, tree: Path) -> None:
     """After a TLS failure, as behind a re-signing proxy, the message names the option that fixes it."""
     server = (
         "import http.server, ssl; tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); tls.load_cert_chain('/tmp/both');"
@@ -150,12 +164,8 @@ def test_tls_failure_in_setup_names_the_ca_bundle_option(cache: Path, tree: Path
         f'{key}; cat /tmp/crt >> /tmp/both; (python3 -c "{server}" &) >/dev/null 2>&1; until [ -e /tmp/up ]; do :; done'
     )
     fetch = "pip download --retries 0 --no-deps -i https://localhost:4433/ iniconfig"
-    provider = DockerProvider(DockerOptions())
-    try:
-        with pytest.raises(SetupError, match=r"--set sandbox\.ca_bundle=FILE"):
-            provider.prepare(spec_of(serve, fetch), tree, Quiet(), Deadline(120))
-    finally:
-        provider.close()
+    with pytest.raises(SetupError, match=r"--set sandbox\.ca_bundle=FILE"):
+        shared.prepare(spec_of(serve, fetch), tree, Quiet(), Deadline(120))
 
 
 def test_missing_image_has_a_remedy(client: Client) -> None:
@@ -207,33 +217,29 @@ def test_environments_are_listed_and_pruned(cache: Path, tree: Path) -> None:
     assert not plain.workspace.exists()
 
 
-def test_workspace_paths_that_hide_other_files_are_refused(cache: Path, tree: Path) -> None:
+def test_workspace_paths_that_hide_other_files_are_refused(shared: DockerProvider, tree: Path) -> None:
     """A workspace at a path that would hide other files is refused; an unusual path works."""
-    provider = DockerProvider(DockerOptions())
-    try:
-        spec = spec_of()
-        for workdir in (
-            "/",
-            "/usr",
-            "/opt/venv/x",
-            "/proc/1",
-            "relative",
-            "/agentbench",
-            "/tmp",
-            "/home",
-            "/home/agent",
-        ):
-            settings = EnvironmentSettings(network_policy="none", workdir=workdir)
-            wrong = EnvironmentSpec(commit=spec.commit, settings=settings, setup=spec.setup)
-            with pytest.raises(SetupError, match="cannot be used for the workspace"):
-                provider.prepare(wrong, tree, Quiet(), Deadline(60))
-        settings = EnvironmentSettings(network_policy="none", workdir="/srv/my work", mem_limit_mb=256)
-        odd = EnvironmentSpec(commit=spec.commit, settings=settings, setup=spec.setup)
-        environment = provider.prepare(odd, tree, Quiet(), Deadline(60))
-        result = environment.run_once(Command("pwd", read_only=True), tree, Deadline(60))
-        assert result.stdout.text == "/srv/my work\n"
-    finally:
-        provider.close()
+    spec = spec_of()
+    for workdir in (
+        "/",
+        "/usr",
+        "/opt/venv/x",
+        "/proc/1",
+        "relative",
+        "/agentbench",
+        "/tmp",
+        "/home",
+        "/home/agent",
+    ):
+        settings = EnvironmentSettings(network_policy="none", workdir=workdir)
+        wrong = EnvironmentSpec(commit=spec.commit, settings=settings, setup=spec.setup)
+        with pytest.raises(SetupError, match="cannot be used for the workspace"):
+            shared.prepare(wrong, tree, Quiet(), Deadline(60))
+    settings = EnvironmentSettings(network_policy="none", workdir="/srv/my work", mem_limit_mb=256)
+    odd = EnvironmentSpec(commit=spec.commit, settings=settings, setup=spec.setup)
+    environment = shared.prepare(odd, tree, Quiet(), Deadline(60))
+    result = environment.run_once(Command("pwd", read_only=True), tree, Deadline(60))
+    assert result.stdout.text == "/srv/my work\n"
 
 
 def test_workspace_in_use_is_not_emptied(cache: Path, tree: Path) -> None:
@@ -292,46 +298,41 @@ def test_facts_describe_the_options_of_the_run(cache: Path, tree: Path) -> None:
 # --- volumes and networks ----------------------------------------------------------------------------------------
 
 
-def test_image_volumes_are_tmpfs(cache: Path, tree: Path, tmp_path: Path) -> None:
+def test_image_volumes_are_tmpfs(shared: DockerProvider, tree: Path, tmp_path: Path) -> None:
     """H13: a volume declared by an image is a tmpfs, since an ordinary one would use the host's disk unwatched."""
     name = f"agentbench-test/volume:{secrets.token_hex(4)}"
     (tmp_path / "Dockerfile").write_text(f"FROM {building.TAG}\nUSER 0\nRUN mkdir -m 1777 /data\nVOLUME /data\n")
     build = ["docker", "build", "--quiet", "--tag", name, "--file", str(tmp_path / "Dockerfile"), str(tmp_path)]
     subprocess.run(build, check=True, capture_output=True, env={**os.environ, "DOCKER_BUILDKIT": "0"})
-    provider = DockerProvider(DockerOptions())
     try:
-        environment = provider.prepare(spec_of(image=name), tree, Quiet(), Deadline(120))
+        environment = shared.prepare(spec_of(image=name), tree, Quiet(), Deadline(120))
         fill = "head -c 100000000 /dev/zero > /data/x; stat -f -c %T /data; stat -c %s /data/x"
         result = environment.run_once(Command(fill, read_only=True), tree, Deadline(60))
         kind, size = result.stdout.text.split()
         assert kind == "tmpfs"
         assert int(size) == 32 << 20  # an eighth of the memory
     finally:
-        provider.close()
         subprocess.run(["docker", "image", "rm", "--force", name], check=True, capture_output=True)
 
 
-def test_sandboxes_with_network_cannot_reach_each_other(cache: Path, tree: Path, tmp_path: Path) -> None:
+def test_sandboxes_with_network_cannot_reach_each_other(environment: DockerEnvironment, tmp_path: Path) -> None:
     """H30: sandboxes with network access cannot reach each other, even if the policy is ``always``."""
     serve = "import socket; s = socket.create_server(('0.0.0.0', 8000)); open('up', 'w').close(); s.accept()"
     reach = "import socket, sys; socket.create_connection((sys.argv[1], 8000), 3)"
-    provider = DockerProvider(DockerOptions())
-    try:
-        environment = provider.prepare(spec_of(), tree, Quiet(), Deadline(120))
-        places = [tmp_path / "one", tmp_path / "other"]
-        for place in places:
+    begun = f'rm -f up; python -c "{serve}" & while ! [ -e up ]; do sleep 0.05; done'
+    with contextlib.ExitStack() as stack:
+        sandboxes = []
+        for place in (tmp_path / "one", tmp_path / "other"):
             place.mkdir()
-        one, other = (
-            environment.start(place, read_only=False, network=True, deadline=Deadline(60)) for place in places
-        )
-        one.exec(f'python -c "{serve}" & while ! [ -e up ]; do sleep 0.05; done', deadline=Deadline(30))
+            sandbox = environment.start(place, read_only=False, network=True, deadline=Deadline(60))
+            sandboxes.append(stack.enter_context(contextlib.closing(sandbox)))
+        one, other = sandboxes
+        assert one.exec(begun, deadline=Deadline(30)).ok
         address = one.exec("hostname -i", deadline=Deadline(30)).stdout.text.split()[0]
         itself = one.exec(["python", "-c", reach, address], deadline=Deadline(30))
         assert itself.ok, itself.stderr.text
-        one.exec(f'python -c "{serve}" & sleep 0.5', deadline=Deadline(30))
+        assert one.exec(begun, deadline=Deadline(30)).ok
         assert not other.exec(["python", "-c", reach, address], deadline=Deadline(30)).ok
-    finally:
-        provider.close()
 
 
 # --- an image that cannot run our process 1 ----------------------------------------------------------------------
@@ -349,38 +350,41 @@ def without_python(tmp_path: Path) -> Iterator[str]:
     subprocess.run(["docker", "image", "rm", "--force", name], check=True, capture_output=True)
 
 
-def test_an_image_without_python(cache: Path, tree: Path, without_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_without_python(
+    shared: DockerProvider,
+    tree: Path,
+    tmp_path: Path,
+    without_python: str,
+    over_once: Callable[[Path], Deadline],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Commands run by ``docker exec`` instead; the exit code of a one-off command is its container's."""
-    provider = DockerProvider(DockerOptions())
-    try:
-        environment = provider.prepare(spec_of(image=without_python), tree, Quiet(), Deadline(120))
-        assert environment.facts["commands_go_through"] == "docker exec"
-        assert environment.facts["python"].startswith("3.11.")
-        workspace = cache.parent / "fork"
-        workspace.mkdir()
-        sandbox = environment.start(workspace, read_only=False, network=False, deadline=Deadline(60))
-        result = sandbox.exec("echo out; echo err >&2; exit 7", deadline=Deadline(30), env={"A": "it's"})
-        assert (result.exit_code, result.stdout.text, result.stderr.text) == (7, "out\n", "err\n")
-        late = sandbox.exec("setsid sleep 777 & echo begun; sleep 777", deadline=Deadline(2))
-        assert (late.timed_out, late.stdout.text) == (True, "begun\n")
-        assert "sleep\x00777" not in sandbox.exec("cat /proc/[0-9]*/cmdline", deadline=Deadline(30)).stdout.text
-        sandbox.close()
+    environment = shared.prepare(spec_of(image=without_python), tree, Quiet(), Deadline(120))
+    assert environment.facts["commands_go_through"] == "docker exec"
+    assert environment.facts["python"].startswith("3.11.")
+    workspace = tmp_path / "fork"
+    workspace.mkdir()
+    sandbox = environment.start(workspace, read_only=False, network=False, deadline=Deadline(60))
+    result = sandbox.exec("echo out; echo err >&2; exit 7", deadline=Deadline(30), env={"A": "it's"})
+    assert (result.exit_code, result.stdout.text, result.stderr.text) == (7, "out\n", "err\n")
+    begin = "echo begun; sleep 1; touch begun"  # the engine passes output on later than files
+    late = sandbox.exec(f"setsid sleep 777 & {begin}; sleep 777", deadline=over_once(workspace / "begun"))
+    assert (late.timed_out, late.stdout.text) == (True, "begun\n")
+    assert "sleep\x00777" not in sandbox.exec("cat /proc/[0-9]*/cmdline", deadline=Deadline(30)).stdout.text
+    sandbox.close()
 
-        def once(what: str, seconds: float = 30) -> Any:
-            return environment.run_once(Command(what), workspace, Deadline(seconds))
+    def once(what: str, deadline: Deadline | None = None) -> Any:
+        return environment.run_once(Command(what), workspace, deadline or Deadline(30))
 
-        assert once("exit 0").exit_code == 0
-        assert once("exit 9").exit_code == 9
-        assert once("sleep 60", seconds=2).timed_out
-        with monkeypatch.context() as patch:  # a container that never ran has the exit code 0
+    assert once("exit 0").exit_code == 0
+    assert once("exit 9").exit_code == 9
+    assert once("touch late; sleep 60", over_once(workspace / "late")).timed_out
+    with monkeypatch.context() as patch:  # a container that never ran has the exit code 0
 
-            def dies_at_once(_: Any) -> subprocess.Popen[bytes]:
-                pipe = subprocess.PIPE
-                return subprocess.Popen(["true"], stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+        def dies_at_once(_: Any) -> subprocess.Popen[bytes]:
+            pipe = subprocess.PIPE
+            return subprocess.Popen(["true"], stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
 
-            patch.setattr("agentbench_docker.container.Container.start_attached", dies_at_once)
-            with pytest.raises(SandboxError, match="never ran"):
-                once("exit 7")
-    finally:
-        provider.close()
-    command("prune", "--all")
+        patch.setattr("agentbench_docker.container.Container.start_attached", dies_at_once)
+        with pytest.raises(SandboxError, match="never ran"):
+            once("exit 7")
