@@ -20,7 +20,7 @@ import pytest
 from agentbench_core import Command, Deadline, EnvironmentSpec, SandboxError, open_run
 from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_docker import channel, container, provider
-from agentbench_docker.client import Client
+from agentbench_docker.client import DEFAULT_HOST, Client
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
 from tests.docker.engines import OURS, Engine, private_engine, wait_until
@@ -359,6 +359,7 @@ def test_containers_of_a_killed_harness_stop_at_once_and_the_next_start_removes_
 
 
 # --- F09: no daemon, or not one that can be used -----------------------------------------------------------------
+# These tests only ask a daemon, so they use the one of this machine: it takes long to start one and to fill it.
 
 
 def check_refused(done: Any, *words: str) -> None:
@@ -398,9 +399,9 @@ def sandbox_check(agentbench: Any) -> dict[str, str]:
     return dict(check)
 
 
-def test_a_remote_daemon(engine: Engine, make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_remote_daemon(make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """F09: an engine reached through TCP cannot mount workspaces, so it is refused before anything is recorded."""
-    with forwarded(engine) as host:
+    with forwarded(os.environ.get("DOCKER_HOST") or DEFAULT_HOST) as host:
         monkeypatch.setenv("DOCKER_HOST", host)
         make_task()
         words = (f"the Docker engine at {host} is remote", "unset DOCKER_HOST")
@@ -412,8 +413,8 @@ def test_a_remote_daemon(engine: Engine, make_task: Any, agentbench: Any, monkey
 
 
 @contextlib.contextmanager
-def forwarded(engine: Engine) -> Iterator[str]:
-    """Forward a TCP port to the daemon's socket."""
+def forwarded(local: str) -> Iterator[str]:
+    """Forward a TCP port to a daemon's socket."""
 
     def pump(source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -424,7 +425,7 @@ def forwarded(engine: Engine) -> Iterator[str]:
 
     def serve(client: socket.socket) -> None:
         with client, socket.socket(socket.AF_UNIX) as daemon:
-            daemon.connect(engine.host.removeprefix("unix://"))
+            daemon.connect(local.removeprefix("unix://"))
             there = threading.Thread(target=pump, args=(client, daemon))
             there.start()
             pump(daemon, client)
@@ -464,7 +465,7 @@ def forwarded(engine: Engine) -> Iterator[str]:
         ),
     ],
 )
-def test_an_absent_image(engine: Engine, make_task: Any, agentbench: Any, image: str, words: tuple[str, ...]) -> None:
+def test_an_absent_image(make_task: Any, agentbench: Any, image: str, words: tuple[str, ...]) -> None:
     """F09: it is detected before anything is recorded, whether we build the image or it must be pulled."""
     make_task(environment={"docker_image": image})
     command = ("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "docker", "--set", "sandbox.pull=never")
@@ -474,13 +475,13 @@ def test_an_absent_image(engine: Engine, make_task: Any, agentbench: Any, image:
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("runtime=gvisor", ("does not have the runtime 'gvisor'", "runc", "sandbox.runtime")),
+        ("runtime=ab-absent", ("does not have the runtime 'ab-absent'", "runc", "sandbox.runtime")),
         ("ca_bundle=/nowhere.crt", ("file '/nowhere.crt' does not exist", "sandbox.ca_bundle")),
-        ("setup_network=absent", ("docker network 'absent' does not exist", "sandbox.setup_network")),
+        ("setup_network=ab-absent", ("docker network 'ab-absent' does not exist", "sandbox.setup_network")),
     ],
 )
 def test_settings_that_the_engine_cannot_meet(
-    engine: Engine, make_task: Any, agentbench: Any, setting: str, words: tuple[str, ...]
+    make_task: Any, agentbench: Any, setting: str, words: tuple[str, ...]
 ) -> None:
     """F09, F33: options that name missing things are detected before anything is recorded."""
     make_task()
