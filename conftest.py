@@ -23,8 +23,10 @@ from hypothesis import settings
 
 from agentbench_core.values.task import EnvironmentSettings
 
-if TYPE_CHECKING:  # needed only by tests with a browser
+if TYPE_CHECKING:  # not installed for all tests
     from playwright.sync_api import Browser, Page
+
+    from agentbench_local.process import Command, Order, Supervision
 
 # No deadline per example. In CI, examples are always the same: new ones are only useful where failures can be fixed.
 settings.register_profile(
@@ -162,6 +164,32 @@ def _remove_images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         names = subprocess.run(listing, capture_output=True, text=True).stdout.split()
         if leftovers := [name for name in names if name.endswith(marks)]:
             subprocess.run(["docker", "image", "rm", *leftovers], capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def _supervision() -> Iterator[type[Supervision]]:
+    """A replacement for the class, whose instances share one process that starts commands."""
+    from agentbench_local.process import Supervision
+
+    supervision = Supervision()
+
+    class Shared(Supervision):
+        def start(self, order: Order) -> Command:
+            return supervision.start(order)
+
+    yield Shared
+    supervision.close()
+
+
+@pytest.fixture
+def one_supervisor(_supervision: type[Supervision], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the process that starts commands in the sandbox `local`: each run would wait for a new interpreter.
+
+    Runs in processes of their own start theirs.
+    """
+    from agentbench_local import launcher
+
+    monkeypatch.setattr(launcher, "Supervision", _supervision)
 
 
 @pytest.fixture(scope="session")

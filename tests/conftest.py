@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from agentbench_core import ExecResult
-from agentbench_local import launcher, provider
+from agentbench_local import provider
 from agentbench_local.preparation import OF_INTERPRETER, Captures
-from agentbench_local.process import Command, Order, Supervision
 from agentbench_testing.fixtures import (
     Ended as Ended,  # tests import it from here
     MakeTask,
@@ -54,26 +53,9 @@ def _ask_pip_once() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
-def _supervision() -> Iterator[type[Supervision]]:
-    """A replacement for the class, whose instances share one process that starts commands."""
-    supervision = Supervision()
-
-    class Shared(Supervision):
-        def start(self, order: Order) -> Command:
-            return supervision.start(order)
-
-    yield Shared
-    supervision.close()
-
-
 @pytest.fixture(autouse=True)
-def _start_supervisors_once(_supervision: type[Supervision], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the process that starts commands in the `local` sandbox: each run would wait for a new interpreter.
-
-    Runs in processes of their own start theirs.
-    """
-    monkeypatch.setattr(launcher, "Supervision", _supervision)
+def _one_supervisor(one_supervisor: None) -> None:
+    """Runs of these tests share the process that starts commands."""
 
 
 @pytest.fixture
