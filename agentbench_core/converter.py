@@ -107,16 +107,21 @@ def _structure_literal(value: object, hint: Any) -> object:
     raise _expected(hint, value)
 
 
-def _structure_union(value: object, hint: Any) -> object:
+def _union_hook(hint: Any, converter: cattrs.Converter) -> _Structure:
     rest = [argument for argument in get_args(hint) if argument is not type(None)]
-    if value is None and len(rest) < len(get_args(hint)):
-        return None
-    if len(rest) == 1:
-        return _CONVERTER.structure(value, rest[0])
-    for argument in rest:
-        with contextlib.suppress(*_REFUSALS):
-            return _CONVERTER.structure(value, argument)
-    raise _expected(hint, value)
+    optional = len(rest) < len(get_args(hint))
+
+    def structure(value: object, _: object) -> object:
+        if value is None and optional:
+            return None
+        if len(rest) == 1:
+            return converter.structure(value, rest[0])
+        for argument in rest:
+            with contextlib.suppress(*_REFUSALS):
+                return converter.structure(value, argument)
+        raise _expected(hint, value)
+
+    return structure
 
 
 def _each(pairs: Iterable[tuple[str, Callable[[], object]]]) -> list[Any]:
@@ -138,8 +143,11 @@ def _sequence_hook(hint: Any, converter: cattrs.Converter) -> _Structure:
     def structure(value: object, _: object) -> object:
         if not isinstance(value, (list, tuple)):
             raise _expected(hint, value)
-        pairs = enumerate(value)
-        return tuple(_each((f"[{index}]", partial(converter.structure, item, element)) for index, item in pairs))
+        try:
+            return tuple([converter.structure(item, element) for item in value])
+        except _REFUSALS:  # again, to find all problems
+            pairs = enumerate(value)
+            return tuple(_each((f"[{index}]", partial(converter.structure, item, element)) for index, item in pairs))
 
     return structure
 
@@ -150,6 +158,12 @@ def _mapping_hook(hint: Any, converter: cattrs.Converter) -> _Structure:
     def structure(value: object, _: object) -> object:
         if not isinstance(value, Mapping):
             raise _expected(hint, value)
+        try:
+            return {
+                converter.structure(key, key_type): converter.structure(item, value_type) for key, item in value.items()
+            }
+        except _REFUSALS:  # again, to find all problems
+            pass
         keys = _each((f".{key}", partial(converter.structure, key, key_type)) for key in value)
         items = _each((f".{key}", partial(converter.structure, item, value_type)) for key, item in value.items())
         return dict(zip(keys, items, strict=True))
@@ -230,7 +244,7 @@ def _build() -> cattrs.Converter:
     converter.register_structure_hook_factory(_is_sequence, _sequence_hook)
     converter.register_structure_hook_factory(_is_mapping, _mapping_hook)
     converter.register_structure_hook_func(_is_literal, _structure_literal)
-    converter.register_structure_hook_func(_is_union, _structure_union)
+    converter.register_structure_hook_factory(_is_union, _union_hook)
     converter.register_structure_hook(enum.StrEnum, _structure_enum)  # by class, since the `str` hook would match first
     converter.register_structure_hook_factory(attrs.has, _class_hook)
     converter.register_unstructure_hook_factory(attrs.has, _unstructure_class)
