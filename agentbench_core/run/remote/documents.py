@@ -49,6 +49,8 @@ MOST_CALLS = 64
 PART_BYTES = 1 << 20
 """Maximum bytes of data in one document; larger files are split."""
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})  # types of values that have no parts
+
 T = TypeVar("T")
 Document = Mapping[str, Any]
 
@@ -276,8 +278,8 @@ def check_shape(document: object) -> None:
     if not isinstance(document, Mapping):
         raise InputError("a document must be a mapping")
     level: list[object] = [document]
-    for _ in range(MOST_LEVELS):
-        level = [part for each in level for part in _parts(each)]
+    for _ in range(1, MOST_LEVELS):  # the last level is that of plain values
+        level = [part for each in level for part in _parts(each) if type(part) not in _PLAIN]
         if not level:
             return
     raise InputError(f"a document may have at most {MOST_LEVELS} levels")
