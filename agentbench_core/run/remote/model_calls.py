@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 
@@ -40,7 +39,6 @@ from agentbench_core.run.signals import in_thread
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import Completion, Message
 
-_LOOK_SEC = 0.5
 _MOST_BUDGETS = 2000
 _KEPT = 64
 """Number of answers that are kept in case a call is repeated."""
@@ -74,16 +72,14 @@ class _Exchange:
         self._native = 0
         self._wakes = 0
         self._changed = threading.Condition()
-
-    @property
-    def ended(self) -> bool:
+        self.ended = False
         """Whether the last part is known."""
-        return bool(self._parts) and self._parts[-1].is_last
 
     def append(self, part: Answer) -> None:
         """Add a part."""
         with self._changed:
             self._parts.append(part)
+            self.ended = part.is_last
             self._changed.notify_all()
 
     def wake(self) -> None:
@@ -168,14 +164,8 @@ class ModelCalls:
         if exchange is None:
             yield Answer(unknown=True)
             return
-        told, alive = 0.0, time.monotonic() + ALIVE_SEC
-        for part in exchange.read(_LOOK_SEC):
-            extended = self._deadline.extended_sec
-            if part is not None:
-                yield part
-            elif extended > told or time.monotonic() > alive:
-                told, alive = extended, time.monotonic() + ALIVE_SEC
-                yield Answer(extended_sec=told)
+        for part in exchange.read(ALIVE_SEC):
+            yield part or Answer(extended_sec=self._deadline.extended_sec)
 
     def _start(self, call: ModelCall) -> _Exchange | None:
         """Begin a call; ``None`` if the messages that it leaves out are not known any more."""

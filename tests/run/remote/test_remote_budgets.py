@@ -240,7 +240,7 @@ def test_waiting_for_the_provider_extends_the_attempt(stage: Stage, make_suite: 
 
 def test_an_extension_is_known_before_the_wait(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """W12: a worker that is about to run out of time hears of it at once."""
-    monkeypatch.setattr(model_calls, "_LOOK_SEC", 60.0)
+    monkeypatch.setattr(model_calls, "ALIVE_SEC", 60.0)
     stage.responder = waiting_once(1)
 
     def act(remote: RemoteWork, work: Work) -> None:
