@@ -66,7 +66,8 @@ def test_nothing_is_heard_from_a_worker(stage: Stage, sequence: list[str], metho
     done, run = stage.run("--set", "executor.lease_sec=1")
     assert done.code == 0, done.err
     assert len(check(run, 1)) == 1
-    assert "nothing was heard from it for 1 s" in done.err
+    # A sign of life before the worker knew of its attempt lets the attempt expire a moment before the worker.
+    assert "nothing was heard from it for 1 s" in done.err or "worker w1 does not run it any more" in done.err
 
 
 class Breaking:
