@@ -22,7 +22,6 @@ INTERFACES = {
 OPAQUE = {
     *("CommitWriter", "DiskGuard", "OpenModel", "PreparedTasks", "Snapshot"),  # opaque values of a session
     *("MeteredToolbox", "Plugins", "RunDirectory"),  # used through `Toolbox`, `Registry` and `RunView`
-    # passed between methods of `Worker`
     *("ScorerStage", "Hooks", "RemoteStage", "Serving", "Stage"),  # internals of the conformance checks
 }
 """Classes of fields and results that the reference does not show."""
