@@ -1,8 +1,10 @@
 """The cost of the executors ``threads`` and ``workers``, by the number of attempts at the same time.
 
-``python benchmarks/executor.py [--places W ...] [--waves N] [--quick]``
+``python benchmarks/executor.py [--places W ...] [--waves N] [--spread S] [--quick]``
 
-An agent makes 60 model calls of 1 s, each answered with a call of a tool that does nothing. Sandbox and scorer do
+An agent makes 60 model calls of 1 s, each answered with a call of a tool that does nothing. All attempts start at the
+same moment, so that calls come in bursts, once a second; with ``--spread 0.5``, calls take 0.5 to 1.5 s, as many
+shorter as longer than 1 s. Sandbox and scorer do
 nothing, and the price of the model is known. The worker processes (at most 4) share the machine with the coordinator.
 Each measurement has a coordinator process of its own; those of up to 8 places run at the same time. The last
 measurement has many short attempts, to show whether memory grows with their number.
@@ -69,6 +71,7 @@ MEMORY = "/dev/shm"
 
 PLUGIN = """
     import time
+    import zlib
     from types import SimpleNamespace
 
     import attrs
@@ -84,6 +87,7 @@ PLUGIN = """
     @attrs.frozen(kw_only=True)
     class Seconds:
         seconds: float = option(1.0, help="seconds of a model call")
+        spread: float = option(0.0, help="how much longer or shorter calls may be, relative to the seconds")
 
     @attrs.frozen
     class Sleeps:
@@ -96,7 +100,9 @@ PLUGIN = """
             pass
 
         def complete(self, request, call):
-            time.sleep(self.options.seconds)
+            pair, second = divmod(len(request.messages) // 2, 2)
+            spread = self.options.spread * (zlib.crc32(f"{call.attempt_id} {pair}".encode()) / 2**32)
+            time.sleep(self.options.seconds * (1 - spread if second else 1 + spread))
             asked = ToolCall(tool="mark", arguments={"text": "x" * 200}, id=f"c{len(request.messages)}")
             message = Message(role="assistant", content="y" * 200, tool_calls=(asked,))
             return Completion(
@@ -182,7 +188,9 @@ class Case:
     attempts: int
     calls: int
     seconds: float
-    """Seconds of a call."""
+    """Mean seconds of a call."""
+    spread: float = 0.0
+    """How much longer or shorter calls may be, relative to the mean."""
 
     @property
     def ideal(self) -> float:
@@ -314,7 +322,8 @@ def measured(case: Case) -> dict[str, Any]:
         task = read_task(make_task(root))
         settings = [
             "agent.name=talks", f"agent.calls={case.calls}", "llm.name=sleeps", f"llm.seconds={case.seconds}",
-            "model.name=m", "tools=[mark]", "sandbox=nowhere", "scorer=passes", "auditors=[]", "reporters=[]",
+            f"llm.spread={case.spread}", "model.name=m", "tools=[mark]", "sandbox=nowhere", "scorer=passes",
+            "auditors=[]", "reporters=[]",
             f"executor.name={case.executor}", f"run.workers={case.places}", f"run.repeats={case.attempts}",
             f"run.out={root / 'runs'}",
         ]  # fmt: skip
@@ -387,6 +396,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--places", type=int, action="append", help="default: 1, 2, 8, 64 and 200")
     parser.add_argument("--waves", type=int, help="attempts of each place; default: 1 for more than 8 places, else 2")
+    parser.add_argument("--spread", type=float, default=0.0, help="such as 0.5, for calls of 0.5 to 1.5 s")
     parser.add_argument("--quick", action="store_true", help="10 calls of 0.3 s, and up to 8 places")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     typed = parser.parse_args()
@@ -401,6 +411,7 @@ def main() -> None:
             attempts=places * (typed.waves or (2 if places <= FEW_PLACES else 1)),
             calls=calls,
             seconds=seconds,
+            spread=typed.spread,
         )
         for places in typed.places or [each for each in PLACES if each <= FEW_PLACES or not typed.quick]
         for executor in EXECUTORS
