@@ -17,13 +17,13 @@ from agentbench_docker import trees
 def described(tree: Path) -> dict[str, tuple[object, ...]]:
     """Kind, permissions, time and content of everything in a tree."""
     found: dict[str, tuple[object, ...]] = {}
-    for directory, _, files in os.walk(tree):
-        links = [name for name in os.listdir(directory) if Path(directory, name).is_symlink()]  # noqa: PTH208
-        for path in (Path(directory), *(Path(directory, name) for name in {*files, *links})):
+    for directory, names, files, descriptor in os.fwalk(tree):
+        for name in (*names, *files, "."):
+            path = Path(directory, name)
             status = path.lstat()
             content: object = None
             if path.is_symlink():
-                content = os.readlink(path)  # noqa: PTH115 - a Path would drop "./"
+                content = os.readlink(name, dir_fd=descriptor)  # exactly as it is stored
             elif path.is_file():
                 content = path.read_bytes()
             mode = stat.S_IMODE(status.st_mode) & 0o777
@@ -47,7 +47,7 @@ def tree(tmp_path: Path) -> Path:
     (root / "dangling").symlink_to("nowhere")
     (root / "out").symlink_to("../..")
     for name, target in (("plain", "./run.sh"), ("slash", "empty/"), ("twice", ".//run.sh"), ("here", "./.")):
-        os.symlink(target, root / name)  # noqa: PTH211 - a Path would drop "./"
+        (root / name).symlink_to(target)
     Path(os.fsdecode(os.fsencode(root) + b"/not-\xff-utf8")).write_text("x")
     (root / "new\nline").write_text("y")
     (root / "hard").hardlink_to(root / "group")

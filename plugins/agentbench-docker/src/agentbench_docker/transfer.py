@@ -32,7 +32,7 @@ from agentbench_docker.bundle import (
 from agentbench_docker.cache import Cache, Entry
 from agentbench_docker.client import Client, one_line
 from agentbench_docker.hardening import container_user
-from agentbench_docker.images import image_exists
+from agentbench_docker.images import BaseImages, image_exists
 from agentbench_docker.storage import image_name
 
 if TYPE_CHECKING:
@@ -157,8 +157,9 @@ class Transfer:
 
     def _conflicts(self, bundle: Bundle) -> Iterator[InputError]:
         """Names of task images that this engine has for other images."""
-        for image in bundle.images:
-            if (there := self._id_of(image.name)) not in ("", image.id):
+        bases = BaseImages(self._client, pull="never")
+        for image in (each for each in bundle.images if each.name):
+            if (there := bases.find(image.name, Deadline(_CALL_SEC))) not in (None, image.id):
                 yield InputError(
                     f"this engine has another image named {image.name}: {there} instead of {image.id}",
                     remedy=f"If nothing here needs it, run: docker image rm {image.name}",
@@ -176,15 +177,6 @@ class Transfer:
 
     def _has(self, image: str) -> bool:
         return image_exists(self._client, image, Deadline(_CALL_SEC))
-
-    def _id_of(self, name: str) -> str:
-        """The id of an image by its name; empty if there is none."""
-        from python_on_whales.exceptions import NoSuchImage
-
-        with contextlib.suppress(NoSuchImage):
-            if name:
-                return self._client.call(lambda docker: docker.image.inspect(name), Deadline(_CALL_SEC)).id
-        return ""
 
     def _load_images(self, bundle: Bundle, directory: Path) -> Sequence[str]:
         """Load the images that are not there, and return the sources from which some were pulled."""
