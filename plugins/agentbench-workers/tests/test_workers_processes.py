@@ -161,8 +161,30 @@ def test_the_coordinator_is_killed(stage: Any, look: Any) -> None:
     at.check(lost=2)
 
 
-def test_what_a_running_worker_knows(stage: Any, agentbench: Any, look: Any) -> None:
-    """No secret is in its variables, and the token is in no command line; the run can be looked at meanwhile."""
+def test_a_run_under_way(stage: Any, agentbench: Any, look: Any) -> None:
+    """`runs show` names the workers of attempts that have ended and of those that run; `report` has the results."""
+    at = stage()
+    shown = agentbench("runs", "show", str(at.run.directory))
+    assert (shown.code, shown.err) == (0, "")
+    assert "local-1" in shown.out
+    assert "local-2" in shown.out
+    at.gates.open("one")
+    look.eventually(lambda: list(at.run.records()))
+    shown = agentbench("runs", "show", str(at.run.directory))
+    assert (shown.code, shown.err) == (0, "")
+    assert at.worker_of("one")[0] in shown.out
+    assert at.worker_of("two")[0] in shown.out
+    report = agentbench("report", "summary", "--run", str(at.run.directory))
+    assert report.code == 0, report.err
+    assert "**Pass rate 100.0%** (1 of " in report.out
+    at.gates.open("two")
+    done = at.command.wait()
+    assert done.code == 0, done.err
+    at.check(lost=0)
+
+
+def test_what_a_running_worker_knows(stage: Any, look: Any) -> None:
+    """No secret is in its variables, and the token is in no command line."""
     at = stage("--progress", "json", **SECRETS)
     for pid in at.command.workers:
         content = Path(f"/proc/{pid}/environ").read_text()
@@ -172,10 +194,6 @@ def test_what_a_running_worker_knows(stage: Any, agentbench: Any, look: Any) -> 
         assert not [value for value in SECRETS.values() if value in content]
         assert look.command_line(pid)[-3:] == ["worker", "run", "--stdin"]
         assert not [word for word in look.command_line(pid) if len(word) >= 64 and word.isalnum()]
-    shown = agentbench("runs", "show", str(at.run.directory))
-    assert (shown.code, shown.err) == (0, "")
-    assert "local-1" in shown.out
-    assert "local-2" in shown.out
     at.gates.open(*TASKS)
     done = at.command.wait()
     assert done.code == 0, done.err
