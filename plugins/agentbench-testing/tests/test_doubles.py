@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import runpy
+import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from agentbench_local.plugin import LocalOptions
 from agentbench_local.preparation import Preparation
 from agentbench_local.provider import LocalProvider
 from agentbench_testing import IsolatedSandboxConformance, ProviderDouble, SandboxConformance, SandboxDouble, Stage
+from agentbench_testing.doubles.observing import pulse
 
 CHECKS = sorted(name for name in dir(IsolatedSandboxConformance) if name.startswith("test_"))
 DOUBLES: dict[str, type] = {
@@ -92,6 +94,15 @@ def test_each_check_fails_on_its_double(check: str, ready: Callable[[str, type],
 def test_correct_double_passes(check: str, ready: Callable[[str, type], Callable[[], None]]) -> None:
     """It passes, so a double fails a check only because of what is broken in it."""
     ready(check, SandboxDouble)()
+
+
+def test_a_survivor_creates_nothing_after_its_check(tmp_path: Path) -> None:
+    """A process that outlives its check cannot disturb the removal of the workspace."""
+    with pulse(tmp_path, patience=20.0) as beat:
+        survivor = subprocess.Popen(["sh", "-c", beat.script], cwd=tmp_path)
+        assert beat.lives()
+    assert survivor.wait(timeout=20.0) == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_double_has_a_check() -> None:

@@ -104,9 +104,9 @@ class Pulse:
         self._patience = patience
         self.name = name = f"pulse-{secrets.token_hex(4)}"
         self._file = workspace / name
-        self._stop = workspace / f"{name}.stop"
-        # It also ends when the workspace is removed: a survivor must not outlive the tests.
-        self.script = f"while echo x >> {name} && [ ! -e {name}.stop ]; do sleep {BEAT}; done"
+        # The file is opened once, and its removal ends the process: a survivor must neither outlive the tests, nor
+        # create a file in a directory that is being removed.
+        self.script = f"while echo x && [ -e {name} ]; do sleep {BEAT}; done >> {name}"
 
     def beats(self) -> int:
         """A number that grows with each beat, and is 0 before the first: the size of the file."""
@@ -151,7 +151,7 @@ class Pulse:
     def stop(self) -> None:
         """Make the process end by itself."""
         with contextlib.suppress(OSError):  # the workspace is removed, or read-only
-            self._stop.touch()
+            self._file.unlink()
 
 
 @contextlib.contextmanager

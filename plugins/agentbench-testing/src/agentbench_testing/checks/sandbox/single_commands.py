@@ -63,7 +63,7 @@ class SingleCommandChecks(Hooks):
         workspace = stage.fork()
         code = "import os, sys; os.setsid(); os.execvp('sh', ['sh', '-c', sys.argv[1]])"
         with pulse(workspace, self.patience) as beat:
-            wait = f"while [ ! -e {beat.name} ]; do sleep 0.01; done"
+            wait = f"while [ ! -s {beat.name} ]; do sleep 0.01; done"
             command = f"{self.python} -c \"{code}\" '{beat.script}' & {wait}; exit 5"
             assert stage.once(command, workspace=workspace).exit_code == 5
             assert beat.has_died(), "a background process outlived its command"
