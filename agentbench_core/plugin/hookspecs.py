@@ -1,5 +1,8 @@
 """The hooks: what a plugin can add to AgentBench. Read this page first, then the contract of your component.
 
+The contracts are the modules next to this one: ``sandbox``, ``llm``, ``agent``, ``scorer``, ``auditor``, ``executor``,
+and ``contracts`` for tools and reporters.
+
 A plugin is a module named by an entry point of the group ``agentbench``. It implements any of these hooks with
 :data:`hookimpl`. Each hook is called once per invocation of ``agentbench``, when plugins are loaded, with a
 ``register`` function to call for every component::

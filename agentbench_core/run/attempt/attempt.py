@@ -3,12 +3,13 @@
 ::
 
     source       pristine tree at the commit, without later history
-    environment  setup, once per task, cached: the prepared tree, of which every later phase gets a fresh copy
-    baseline     failing_command must fail without a change
-    agent        agent.solve(context) -> llm, tools; at its end, the sandbox kills all its processes
-    freeze       the difference between the copy and the prepared tree, without protected and non-editable files
-    score        another fresh copy + the frozen change + the hidden tests
+    environment  setup, once per task, cached: the prepared tree
+    baseline     failing_command must fail without a change; once per task, too
+    agent        agent.solve(context) in a fresh copy, with llm and tools; then the sandbox kills all its processes
+    freeze       the difference between that copy and the prepared tree, without protected and non-editable files
+    score        another fresh copy + the frozen change + the hidden tests, for the scorer plugin to judge
     audit        labels for the record; they do not change the score
+    record       how the agent ended + the score -> passed, failed or unscored (make_record in record.py)
 
 Every attempt of a run ends in exactly one record. If the run itself has to stop, the record is written on resume.
 ``validate-tasks`` and ``tasks attack`` run attempts the same way, without recording them.
@@ -61,8 +62,8 @@ def run_attempt(
     session: Session,
     recording: Recording,
     *,
-    baseline: Baseline | None = None,
-    judge_empty: bool = False,
+    known_baseline: Baseline | None = None,
+    score_empty: bool = False,
     per_test: bool = False,
 ) -> AttemptResult:
     """Run the phases until one ends the attempt: for a run, and for validating and attacking tasks.
@@ -71,9 +72,9 @@ def run_attempt(
         plan: the agent, the task and the scorer.
         session: state shared with other attempts.
         recording: destination of events and evidence.
-        baseline: use this baseline, and continue even if it makes the task invalid, so that validation can report every
-            broken rule of a task, not only the first.
-        judge_empty: also score an empty change.
+        known_baseline: use this baseline, and continue even if it makes the task invalid, so that validation can report
+            every broken rule of a task, not only the first.
+        score_empty: also score an empty change.
         per_test: report the result of each test even if the task lists no expected tests.
 
     Raises:
@@ -81,7 +82,12 @@ def run_attempt(
             attempts used. All other errors are part of the result.
     """
     attempt = _Attempt(
-        plan=plan, session=session, recording=recording, baseline=baseline, judge_empty=judge_empty, per_test=per_test
+        plan=plan,
+        session=session,
+        recording=recording,
+        known_baseline=known_baseline,
+        score_empty=score_empty,
+        per_test=per_test,
     )
     try:
         attempt.run()
@@ -98,8 +104,8 @@ class _Attempt:
     plan: AttemptPlan
     session: Session
     recording: Recording
-    baseline: Baseline | None
-    judge_empty: bool
+    known_baseline: Baseline | None
+    score_empty: bool
     per_test: bool
     result: AttemptResult = attrs.field(factory=AttemptResult)
     deadline: Deadline | None = None
@@ -117,9 +123,9 @@ class _Attempt:
             self._check_environment(prepared.environment.digest)
             self.session.accept(self.plan, prepared.environment)
         with self._phase("baseline"):
-            baseline = self.baseline or shared.baseline(task, prepared.environment, log, self.monitor)
+            baseline = self.known_baseline or shared.baseline(task, prepared.environment, log, self.monitor)
             result.baseline = baseline
-            early_end = None if self.baseline else (baseline.problem or self._calibration_problem(prepared))
+            early_end = None if self.known_baseline else (baseline.problem or self._calibration_problem(prepared))
         if early_end:
             result.outcome, result.problem = early_end
             return
@@ -132,13 +138,14 @@ class _Attempt:
                     self.plan, prepared.environment, baseline, self.recording, deadline, models, self.monitor
                 )
                 result.agent = agent.run(workspace)
-                result.outcome = result.agent.outcome
+                result.outcome = result.agent.outcome  # how the agent ended; the record combines it with the score
             with self._phase("freeze"), shared.cpu_slots.slot() as waited:
                 deadline.extend(waited)
                 self.monitor.add_wait(waited)
                 change = result.change = freeze(shared.snapshots, prepared.base, workspace, task)
                 self._save_files(prepared, change)
-        if (change.included or self.judge_empty) and result.outcome not in UNSCORED:
+        # The change of an agent that gave up or timed out is scored, too. UNSCORED are infrastructure errors.
+        if (change.included or self.score_empty) and result.outcome not in UNSCORED:
             with self._phase("score"):
                 result.score = self._score(prepared, change, deadline)
         if result.outcome not in UNSCORED:

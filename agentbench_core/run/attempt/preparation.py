@@ -50,7 +50,7 @@ class Baseline:
     """Results of the failing command before the agent runs."""
 
     public: ExecResult  #: result without hidden tests, shown to agents
-    verdict: ExecResult  #: result with hidden tests; the same as ``public`` if there are none
+    with_hidden: ExecResult  #: result with hidden tests; the same as ``public`` if there are none
     timeout_ok: bool = False
     """Whether a timeout counts as the expected failure, for a bug that makes the command hang."""
     duration_sec: float = 0.0  #: seconds that both runs took
@@ -58,7 +58,7 @@ class Baseline:
     @property
     def event(self) -> BaselineFinished:
         """The event that reports the result of the failing command."""
-        code = self.verdict.exit_code
+        code = self.with_hidden.exit_code
         return BaselineFinished(exit_code=code, failed_as_expected=self.failed, duration_sec=self.duration_sec)
 
     @property
@@ -69,14 +69,14 @@ class Baseline:
     @property
     def problem(self) -> tuple[Outcome, str] | None:
         """The reason why the task cannot be given to an agent; ``None`` if it can."""
-        if self.verdict.timed_out and self.timeout_ok:
+        if self.with_hidden.timed_out and self.timeout_ok:
             return None
-        if self.verdict.timed_out:
+        if self.with_hidden.timed_out:
             return Outcome.SETUP_FAILED, "the failing command timed out on the unchanged repository"
-        if self.verdict.exit_code in _NOT_RUN or _MISSING.search(self.verdict.stderr.text):
-            message = (self.verdict.stderr.text or self.verdict.stdout.text).strip()
+        if self.with_hidden.exit_code in _NOT_RUN or _MISSING.search(self.with_hidden.stderr.text):
+            message = (self.with_hidden.stderr.text or self.with_hidden.stdout.text).strip()
             return Outcome.SETUP_FAILED, f"the failing command could not be started: {message}"
-        if self.verdict.ok:
+        if self.with_hidden.ok:
             return Outcome.INVALID_TASK, "the failing command exits with 0 on the unchanged repository"
         return None
 
@@ -195,10 +195,10 @@ class PreparedTasks:
         log.emit(BaselineStarted(command=command))
         started = time.monotonic()
         public = self._run(task, environment, monitor, hidden=False)
-        verdict = self._run(task, environment, monitor, hidden=True) if task.hidden else public
+        with_hidden = self._run(task, environment, monitor, hidden=True) if task.hidden else public
         baseline = Baseline(
             public=public,
-            verdict=verdict,
+            with_hidden=with_hidden,
             timeout_ok=task.spec.validation.failing_timeout_ok,
             duration_sec=round(time.monotonic() - started, 6),
         )

@@ -1,4 +1,12 @@
-"""Turn the result of an attempt into its record and files."""
+"""Turn the result of an attempt into its record and files.
+
+::
+
+    AttemptResult   filled in phase by phase, with live objects
+    Conclusion      the same as plain data, for the record; workers send it to the coordinator
+    verdict()       outcome and score -> passed, scored and the reason of a failure
+    AttemptRecord   one line of attempts.jsonl
+"""
 
 from __future__ import annotations
 
@@ -186,7 +194,7 @@ def write_evidence(
     full = plan.artifacts.full_logs
     files.log("setup", *setup, full=full)
     if result.baseline:
-        files.log("failing", result.baseline.verdict.stdout, result.baseline.verdict.stderr, full=full)
+        files.log("failing", result.baseline.with_hidden.stdout, result.baseline.with_hidden.stderr, full=full)
     write_facts(plan, result, files)
 
 
@@ -219,7 +227,9 @@ def _model(plan: AttemptPlan, agent: AgentPhaseResult | None) -> ModelInfo | Non
 def _baseline(baseline: Baseline | None) -> BaselineValidation:
     if baseline is None:
         return BaselineValidation()
-    return BaselineValidation(attempted=True, failed_as_expected=baseline.failed, exit_code=baseline.verdict.exit_code)
+    return BaselineValidation(
+        attempted=True, failed_as_expected=baseline.failed, exit_code=baseline.with_hidden.exit_code
+    )
 
 
 def _sandbox(plan: AttemptPlan, environment_digest: str | None) -> SandboxInfo:

@@ -1,4 +1,7 @@
-"""Score a frozen change."""
+"""Score a frozen change: prepare copies of the tree that contain it, and call the scorer plugin.
+
+The scorer runs the tests and compares their results. By default it is ``tests``; ``--set scorer=NAME`` selects another.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from agentbench_core.workspace.tree import Tree
 
 @attrs.frozen(kw_only=True)
 class ScoringRun:
-    """Scores the changes made in attempts at one task, with its scorer, environment and recording."""
+    """Has the scorer of a plan score changes to one task, with its environment and recording."""
 
     plan: AttemptPlan
     prepared: Prepared
@@ -78,6 +81,7 @@ class ScoringRun:
         return attrs.evolve(score, labels=(*score.labels, *limits_hit.labels("score")))
 
     def _fork(self, change: FrozenChange, deadline: Deadline) -> Path:
+        # Without hidden tests at first: they are written after the change, so that it cannot replace them.
         workspace = self.shared.fork(
             self.plan.task,
             self.prepared.environment,
@@ -87,7 +91,7 @@ class ScoringRun:
         )
         with Tree(workspace) as tree:
             self.shared.snapshots.restore(change.included, tree)
-        self.shared.add_hidden(self.plan.task, workspace)  # last, so that the change cannot replace them
+        self.shared.add_hidden(self.plan.task, workspace)
         return workspace
 
     def _waited(self, deadline: Deadline, seconds: float) -> None:

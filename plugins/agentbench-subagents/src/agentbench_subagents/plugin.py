@@ -1,4 +1,7 @@
-"""Registers the components of this distribution: a tool, two agents and their variants."""
+"""Registers the components of this distribution: a tool, two agents and their variants.
+
+The agent ``subagents`` starts in ``routing.py``, ``context_packer`` in ``packer.py``, and the tool in ``locate.py``.
+"""
 
 from __future__ import annotations
 

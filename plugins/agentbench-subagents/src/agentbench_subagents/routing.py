@@ -188,7 +188,7 @@ class _Repair:
         child = self._delegated(role, options.searcher_tokens, options.searcher_steps)
         tools = RecordingTools(child.tools, child.budget)
         child = attrs.evolve(child, tools=tools)
-        report = self._consult(role, child, self._text.assignment(self._known, task), tools.unreadable)
+        report = self._consult(role, child, self._text.assignment(self._known, task), accept=tools.unreadable)
         if isinstance(report, Failure):
             return self._text.failed(role.name, report.reason)
         report = tools.checked(report, self._messages("not_read"))
@@ -199,7 +199,8 @@ class _Repair:
     def _patch(self, task: str) -> str:
         """Have the patcher report a diff, apply it, and rerun the command.
 
-        The patcher itself cannot change files. A diff that does not apply is returned to it, with the problem.
+        The patcher itself cannot change files. Its diff is applied as soon as it is reported: a diff that does not
+        apply is returned to it as a report that is not accepted, with the problem.
         """
         role, options = self._roles.patcher, self._options
         applied = ToolResult.success()
@@ -210,7 +211,7 @@ class _Repair:
             return _problem(applied)
 
         child = self._delegated(role, options.patcher_tokens, options.patcher_steps)
-        report = self._consult(role, child, self._text.assignment(self._known, task), apply)
+        report = self._consult(role, child, self._text.assignment(self._known, task), accept=apply)
         if isinstance(report, Failure):
             return self._text.failed(role.name, report.reason)
         run = rerun(self._context)
@@ -249,9 +250,9 @@ class _Repair:
         return self._context.delegate(request)
 
     def _consult(
-        self, role: Role[R], child: AttemptContext, task: str, accept: Callable[[R], str] = accept_all
+        self, role: Role[R], child: AttemptContext, task: str, *, accept: Callable[[R], str] = accept_all
     ) -> R | Failure:
-        """Give a sub-agent a task, and return its report."""
+        """Give a sub-agent a task, and return its first report for which ``accept`` returns no problem."""
         try:
             consultation = Consultation(role, child, self._options, tries=self._options.report_tries, accept=accept)
             return consultation.ask(task)

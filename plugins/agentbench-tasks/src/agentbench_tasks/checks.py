@@ -186,14 +186,14 @@ class _Checking:
         self.session.stop.check()
         baseline = self.session.shared.run_baseline(self.plan.task, prepared.environment, self.log)
         if baseline.problem:
-            ended = baseline.verdict
+            ended = baseline.with_hidden
             late, passed = Rule.BASELINE_IN_TIME, Rule.BASELINE_FAILS
             rule = late if ended.timed_out else passed if ended.ok else Rule.BASELINE_RUNS
             self.add(rule, baseline.problem[1], MemoryEvidence(ended.stdout, ended.stderr))
         return baseline
 
     def _attempt(
-        self, agent: ConfiguredComponent, baseline: Baseline, *, judge_empty: bool = False
+        self, agent: ConfiguredComponent, baseline: Baseline, *, score_empty: bool = False
     ) -> tuple[AttemptResult, MemoryEvidence]:
         """The result of an attempt with this agent, and its last output. Raises the error that ended it, if any."""
         printed = MemoryEvidence()
@@ -201,8 +201,8 @@ class _Checking:
             attrs.evolve(self.plan, agent=agent),
             self.session,
             Recording(log=self.log, files=printed),
-            baseline=baseline,
-            judge_empty=judge_empty,
+            known_baseline=baseline,
+            score_empty=score_empty,
             per_test=self.per_test,
         )
         if result.error is not None:
@@ -213,7 +213,7 @@ class _Checking:
         return result, printed
 
     def _empty_patch(self, baseline: Baseline) -> None:
-        result, printed = self._attempt(_IDLE, baseline, judge_empty=True)
+        result, printed = self._attempt(_IDLE, baseline, score_empty=True)
         score = result.score
         assert score is not None, "an empty change must have a score"
         if score.passed:

@@ -145,7 +145,7 @@ class _TrialRun:
             baseline = self.session.baseline(task, log)
             # The no-op control is scored although it makes no change: it shows that the tests fail without one.
             idle = not self.plan.agent.can(ADVERSARY)
-            result = run_attempt(self.plan, self.session, recording, baseline=baseline, judge_empty=idle)
+            result = run_attempt(self.plan, self.session, recording, known_baseline=baseline, score_empty=idle)
             if result.error is not None:
                 raise result.error
             self.session.stop.check()
