@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo    set up, and run the bundled suite with the reference solutions (no Docker, no key)"
 	@echo "make test    set up, run the tests but the longest, and list those that cannot run here"
-	@echo "make test-long  run the tests that take longer than ten seconds each, with real agents, repositories and attacks"
+	@echo "make test-long  run the tests that `make test` leaves out: the slow ones, and those to run before a release"
 	@echo "make check   lint, types, and quick tests that need no engine; takes about a minute and a half"
 	@echo "make lint    ruff, import contracts        make types   mypy, strict"
 	@echo "make docs    build site/ from docs/        make bench   run the benchmarks"
@@ -50,7 +50,7 @@ TESTS :=
 test: $(READY)
 	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --times $(if $(TESTS),,-m "not long and not release") $(TESTS)
 
-# CI runs `make test` and `make test-long LONG=long`.
+# CI runs `make test` and `make test-long LONG="long and not release"`.
 LONG := long or release
 test-long: $(READY)
 	@$(BIN)/pytest -n $(JOBS) --dist load --maxschedchunk=1 --times -m "$(LONG)"

@@ -26,6 +26,8 @@ from tests.run.remote.comparing import event_types, only_run, plain, seen
 
 pytestmark = [pytest.mark.docker, pytest.mark.long]
 
+WAYS = ("directory", pytest.param("registry", marks=[pytest.mark.image_registry, pytest.mark.release]))
+
 SUITE = ("--suite", "mini", "--agent", "scripted", "--sandbox", "docker")
 SETUP = (
     "od -An -N8 -tx8 /dev/urandom > /opt/venv/token",
@@ -182,7 +184,7 @@ def same(one: RunView, two: RunView) -> None:
     assert event_types(two) == event_types(one)
 
 
-@pytest.mark.parametrize("through", ["directory", pytest.param("registry", marks=pytest.mark.image_registry)])
+@pytest.mark.parametrize("through", WAYS)
 def test_another_engine_gets_the_environments(
     machines: tuple[Machine, Machine], tasks: Sequence[str], through: str, request: pytest.FixtureRequest
 ) -> None:
@@ -245,7 +247,7 @@ def test_environments_that_a_machine_has_prepared_itself(
     two.agentbench("docker", "prune", "--all")
 
 
-@pytest.mark.parametrize("through", ["directory", pytest.param("registry", marks=pytest.mark.image_registry)])
+@pytest.mark.parametrize("through", WAYS)
 def test_an_image_with_two_names(
     machines: tuple[Machine, Machine], make_suite: Any, through: str, request: pytest.FixtureRequest
 ) -> None:
@@ -269,6 +271,7 @@ def test_an_image_with_two_names(
     one.engine.docker("image", "rm", other)
 
 
+@pytest.mark.release
 def test_workers_on_two_engines(
     machines: tuple[Machine, Machine], tasks: Sequence[str], agentbench: Any, tmp_path: Path
 ) -> None:

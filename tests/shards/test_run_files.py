@@ -137,6 +137,7 @@ def test_slurm(made: Made, shop: Path, task_image: Path, tmp_path: Path) -> None
     assert len(resumed) == 1
 
 
+@pytest.mark.release
 def test_kubernetes(made: Made, shop: Path, task_image: Path, tmp_path: Path) -> None:
     """The commands of the pods: one pod is evicted, and the next pod of its index resumes the shard."""
     manifest = manifests("kubernetes.yaml")[1]
@@ -188,6 +189,7 @@ def test_kubernetes(made: Made, shop: Path, task_image: Path, tmp_path: Path) ->
     assert (merged.parent / "gate.md").read_text().startswith("# Gate: PASS")
 
 
+@pytest.mark.release
 def test_github(made: Made, shop: Path, tmp_path: Path) -> None:
     """Every step of every job runs in order, each job in a clone of its own. Without a shard, the gate fails."""
     source = source_repository(ROOT, tmp_path / "agentbench")

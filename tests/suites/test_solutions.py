@@ -40,7 +40,12 @@ SOLVER = """
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "suite", ["custom-dev", "custom-heldout", pytest.param("custom-setup", marks=pytest.mark.index)]
+    "suite",
+    [
+        "custom-dev",
+        pytest.param("custom-heldout", marks=pytest.mark.release),
+        pytest.param("custom-setup", marks=pytest.mark.index),
+    ],
 )
 def test_other_solutions_pass(suite: str, agentbench: Any, plugin: Any, records: Any) -> None:
     """Each solution passes without a label.

@@ -71,7 +71,7 @@ def shop(tmp_path: Path, run_agentbench: RunAgentbench) -> Path:
     return make_shop(tmp_path / "shop", run_agentbench, TASKS)
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.docker
 def test_the_workflow_passes_a_good_candidate_and_fails_a_bad_one(shop: Path, tmp_path: Path) -> None:
     """Every step runs in order in a new clone; AgentBench is installed from a git URL, as the workflow says."""

@@ -92,7 +92,10 @@ class Release:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("package", [HUMANIZE, VOLUPTUOUS], ids=lambda package: package.name)
+@pytest.mark.parametrize(
+    "package",
+    [pytest.param(HUMANIZE, id="humanize", marks=pytest.mark.release), pytest.param(VOLUPTUOUS, id="voluptuous")],
+)
 def test_fixes_between_releases_become_tasks(package: Package, run_agentbench: RunAgentbench, tmp_path: Path) -> None:
     """Exactly the releases with a fix and its tests become tasks, with exactly the tests that the fix makes pass."""
     commits = _commit_all(package, _download(package, tmp_path / "releases"), tmp_path / package.name)

@@ -10,7 +10,7 @@ from agentbench_dask.options import DaskOptions
 from agentbench_testing import RemoteExecutorConformance
 
 
-@pytest.mark.long
+@pytest.mark.release
 class TestConformance(RemoteExecutorConformance):
     """The executor with a cluster of two processes on this machine."""
 

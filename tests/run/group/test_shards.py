@@ -119,7 +119,7 @@ def test_three_machines_and_one(agentbench: Agentbench, suite: Path) -> None:
 
 
 @pytest.mark.docker
-@pytest.mark.long
+@pytest.mark.release
 def test_bundled_tasks_in_containers(agentbench: Agentbench) -> None:
     """Three shards have the records of one machine: verdicts, labels, environments and files."""
     tasks = [part for name in BUNDLED for part in ("--task", name)]

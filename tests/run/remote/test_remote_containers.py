@@ -20,7 +20,7 @@ EXECUTORS = {
 
 
 @pytest.mark.docker
-@pytest.mark.long
+@pytest.mark.release
 def test_bundled_tasks_in_containers_of_workers(agentbench_process: Callable[..., Ended]) -> None:
     """Four worker processes, and a Dask cluster of four, give the records of threads."""
     tasks = [part for name in TASKS for part in ("--task", name)]
