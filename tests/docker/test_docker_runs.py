@@ -106,6 +106,7 @@ def test_agent_that_locks_itself_out_fails(attempt: Attempt) -> None:
     assert [result["fields"]["exit_code"] for result in done.results][1:] != [0, 0]
 
 
+@pytest.mark.long
 def test_reached_limits_become_labels(attempt: Attempt) -> None:
     """F12, F13, H15, F27: reached memory and process limits are labels of the record; the attempt is scored."""
     bomb = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
@@ -124,6 +125,7 @@ def test_an_agent_that_kills_its_container(attempt: Attempt) -> None:
     assert done.verdict == (True, False, "AGENT_GAVE_UP")
 
 
+@pytest.mark.long
 def test_tests_that_kill_their_container(attempt: Attempt) -> None:
     """F11: the attempt is scored if the tests kill their container because of the agent's change."""
     done = attempt(f'echo "{_FLOOD}" > app.txt', **_RUNS_IT, **_LONG)
@@ -138,6 +140,7 @@ _LONG = {"environment": {"timeout_sec": 200}}
 _RUNS_IT = {"validation": {"failing_command": "grep -q head app.txt", "passing_command": "sh ./app.txt; exit 1"}}
 
 
+@pytest.mark.long
 def test_an_agent_that_fills_the_disk(attempt: Attempt) -> None:
     """H13: the command is stopped, the label says so, and the attempt is scored."""
     fill = "head -c 300000000 /dev/zero > big; sync; sleep 15"
@@ -201,6 +204,7 @@ def test_signal_to_the_process_group_interrupts_the_attempt(
     assert (record["scored"], result["passed"], result["failure_reason"]) == (False, False, "INTERRUPTED")
 
 
+@pytest.mark.long
 def test_an_environment_from_the_cache_has_its_log(make_task: Any, agentbench: Any, temporary: Path) -> None:
     """The log of the run that prepared it is marked as cached, and a failed setup still has its facts."""
     make_task(setup={"commands": ["echo ready"], "capture": []})

@@ -22,7 +22,7 @@ from agentbench_testing.chat_server import LoopbackServer, always, answer
 from tests.docs.runner import PAGES, PLUGIN_PAGES, ROOT, blocks, commands, has_commands, run_page
 
 OWN_REPOSITORY = ROOT / "docs/your-own-repository.md"
-LONG = ("getting-started", "reproducibility", "runs", "shards", "write-a-task")
+LONG = ("executors", "getting-started", "reproducibility", "runs", "shards", "write-a-task")
 RUN = [page for page in PAGES if page not in (*PLUGIN_PAGES, OWN_REPOSITORY) and has_commands(page)]
 
 

@@ -38,7 +38,6 @@ from tests.environments import Environment as CleanEnvironment, built, environme
 
 BY_NAME = {page.stem: page for page in PLUGIN_PAGES}
 FROM_NOTHING = "write-an-agent"
-SHORT = "write-a-plugin"
 PIP_CACHE = Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "pip"
 """This machine's pip cache, since tests set another cache directory."""
 
@@ -83,10 +82,8 @@ def test_an_agent_from_nothing(tmp_path: Path, tmp_path_factory: pytest.TempPath
 
 
 @pytest.mark.index
-@pytest.mark.parametrize(
-    "name",
-    [SHORT, *(pytest.param(name, marks=pytest.mark.long) for name in sorted(set(BY_NAME) - {FROM_NOTHING, SHORT}))],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", sorted(set(BY_NAME) - {FROM_NOTHING}))
 def test_page_runs_as_documented(name: str, tmp_path: Path, author: CleanEnvironment, cache: Path) -> None:
     """All pages share an environment, offline and without build isolation, so that nothing is downloaded again."""
     assert has_commands(BY_NAME[name])

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from agentbench_core import AttemptRecord, load
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.evidence.store import Store
@@ -53,6 +55,7 @@ RECORD = {
 }
 
 
+@pytest.mark.long
 def test_acknowledged_writes_survive_kills(tmp_path: Path) -> None:
     """F06: fifteen times ``kill -9`` while 20 KB lines are written, each time to the same files."""
     (tmp_path / "record.json").write_text(json.dumps(RECORD))

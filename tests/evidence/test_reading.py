@@ -230,6 +230,7 @@ def test_reading_takes_no_memory_per_record(tmp_path: Path) -> None:
     assert peaks[1] - peaks[0] < (sizes[1] - sizes[0]) / 10
 
 
+@pytest.mark.long
 def test_reading_in_different_orders_needs_little_memory(tmp_path: Path) -> None:
     """If events and records are in different orders, only digests are kept in memory."""
     run = write_run(tmp_path / "run", {f"task-{n}": [True] * 100 for n in range(50)})

@@ -462,6 +462,7 @@ LISTED = {
 }
 
 
+@pytest.mark.long
 def test_expectations_are_reused_by_the_next_run(
     make_task: Any, agentbench: Callable[..., Ended], records: Callable[..., list[dict[str, Any]]]
 ) -> None:

@@ -79,6 +79,7 @@ def test_copies_of_public_files_are_not_leaks(broken: Callable[..., Rules], chan
     }
 
 
+@pytest.mark.long
 def test_hidden_files_that_are_copied_to_the_root(broken: Callable[..., Rules]) -> None:
     """A hidden file may replace a public one, whose lines and canary are public; its new lines are secret."""
     at_root = {"files_at": ".", "fail_to_pass": ["test_clamp.py::test_case"]}
@@ -293,6 +294,7 @@ def test_in_a_container(broken: Callable[..., Rules]) -> None:
     assert "/opt/venv/notes.py" in rules["hidden_absent"]
 
 
+@pytest.mark.long
 @pytest.mark.docker
 def test_leaks_in_the_image(broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch) -> None:
     """Variables of the image and its files outside the workspace are searched."""
@@ -311,6 +313,7 @@ def test_leaks_in_the_image(broken: Callable[..., Rules], monkeypatch: pytest.Mo
         subprocess.run(["docker", "rmi", "-f", name], check=True, capture_output=True)
 
 
+@pytest.mark.long
 @pytest.mark.docker
 def test_reachable_network_is_reported(make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sandbox that does not block the network is reported, unless the task allows network access."""

@@ -54,6 +54,7 @@ def test_it_repairs_a_repository(agent: str, task: Path, agentbench: Any, record
     assert "1 of 1 scored attempts passed" in replayed.out, replayed.err
 
 
+@pytest.mark.long
 def test_a_repair_through_an_outage(task: Path, agentbench: Any) -> None:
     """The same rules behind a server with an outage: the task is solved, and the run reports the billed cost."""
     ill = error(503, "overloaded", headers={"Retry-After": "0"})

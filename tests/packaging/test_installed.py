@@ -11,7 +11,7 @@ import pytest
 
 from tests.environments import ROOT, Environment, built, environment
 
-pytestmark = pytest.mark.index
+pytestmark = [pytest.mark.index, pytest.mark.long]
 
 CHOSEN = (
     "agentbench-bridge",

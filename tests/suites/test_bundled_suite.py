@@ -131,6 +131,7 @@ def bundled(agentbench: Any, records: Any, plugin: Any) -> Callable[[str, str], 
     return run
 
 
+@pytest.mark.long
 def test_suite_is_valid(agentbench: Any) -> None:
     """A short version of ``make validate``, which checks all tasks three times each."""
     chosen = [part for glob in SAMPLE["custom-dev"] for part in ("--task", glob)]

@@ -118,6 +118,7 @@ def test_a_fix_becomes_a_task_that_runs(
     assert "variant idle: 0 of 1" in run.out, run.err
 
 
+@pytest.mark.long
 def test_a_file_that_cannot_be_collected_does_not_hide_the_others(
     history: History, mine: Callable[..., Any], tmp_path: Path
 ) -> None:

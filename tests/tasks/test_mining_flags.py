@@ -289,6 +289,7 @@ def test_a_suite_that_cannot_be_used(history: History, mine: Callable[..., Ended
     assert "tasks/calc cannot be created: " in mine().err
 
 
+@pytest.mark.long
 def test_an_interrupt_shows_the_results_and_the_next_call_goes_on(
     history: History, mined: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -317,6 +318,7 @@ def test_an_interrupt_shows_the_results_and_the_next_call_goes_on(
     assert mined()["new"] == [slow]
 
 
+@pytest.mark.long
 @pytest.mark.mounts
 def test_a_full_disk_loses_nothing(history: History, mined: Callable[..., Any], tmp_path: Path) -> None:
     """The error is a sentence, and the next call does the rest."""

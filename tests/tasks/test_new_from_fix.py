@@ -85,6 +85,7 @@ def test_the_author_can_describe_the_bug(history: History, new: Callable[..., En
     assert spec["provenance"]["text"] == "author"
 
 
+@pytest.mark.long
 def test_a_missing_description_is_asked_for_on_a_terminal(history: History, tmp_path: Path) -> None:
     """What is typed there becomes the description."""
     fix = history.commit(

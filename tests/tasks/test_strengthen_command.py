@@ -161,6 +161,7 @@ VALUES = {"huge": "'h 7919'", "evil": "'e 7919'", "endless": "'n 7919'", "ending
 VALUES |= {"clock": "'1 True'", "today": "'1 True'"}
 
 
+@pytest.mark.long
 def test_a_hostile_program_yields_only_certain_values(
     make_task: Any, agentbench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,6 +295,7 @@ def test_a_person_is_asked_for_each_proposal(
     assert contents(directory) == before
 
 
+@pytest.mark.long
 def test_an_interrupt_writes_nothing(weak: Callable[..., Path], tmp_path: Path) -> None:
     """It arrives while the program is called with another input."""
     pipe, scratch = tmp_path / "pipe", tmp_path / "scratch"

@@ -238,6 +238,7 @@ TELLS = """
 """
 
 
+@pytest.mark.long
 def test_a_bug_that_hangs(make_task: Any, validate: Any, agentbench: Any, records: Any, plugin: Any) -> None:
     """With ``failing_timeout_ok`` a timeout of the failing command counts as failure, and agents see it."""
     command = "echo before it hangs; grep -q fixed app.txt || sleep 60"

@@ -160,6 +160,7 @@ def test_process_that_wrote_the_run_died(tmp_path: Path, serve: Serve, visit: Vi
     expect(row(page, "two").locator(".result")).to_have_text("○ not recorded")
 
 
+@pytest.mark.long
 def test_run_is_rebuilt_and_deleted_while_it_is_shown(tmp_path: Path, serve: Serve, visit: Visit) -> None:
     """V09: a replaced file is read again, and after the deletion the page says so."""
     run = write_run(tmp_path / "runs" / "a", {"one": True, "two": False}).directory
@@ -217,6 +218,7 @@ def test_hostile_run_runs_nothing(
     no_request_left(seen, served.origin)
 
 
+@pytest.mark.long
 def test_page_of_another_site_cannot_read(make_evidence: Callable[..., Any], serve: Serve, visit: Visit) -> None:
     """V03: in a browser that has the cookie, a page of another origin can neither read, frame nor run the pages."""
     run = make_evidence("runs/a", {"one": True})

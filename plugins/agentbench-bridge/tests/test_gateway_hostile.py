@@ -239,6 +239,7 @@ def test_bodies_wait_for_free_memory(opened: Any, settings: Settings) -> None:
     assert len(most) == 4
 
 
+@pytest.mark.long
 def test_ten_thousand_connections_do_not_affect_other_attempts(opened: Any) -> None:
     one, other = opened(), opened()
     with contextlib.ExitStack() as kept:

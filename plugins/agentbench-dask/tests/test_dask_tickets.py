@@ -59,6 +59,7 @@ def test_a_cluster_on_this_machine(tickets: Any, places: Any, ends: Ends) -> Non
     assert all(ends(process.pid, 1.0) for process in family)
 
 
+@pytest.mark.long
 def test_the_process_of_a_killed_dask_worker_ends(scheduler: str, cluster: Any, tickets: Any, places: Any) -> None:
     """It ends at once, and its ticket starts on another Dask worker: here on one that joins late."""
     each = tickets(scheduler)

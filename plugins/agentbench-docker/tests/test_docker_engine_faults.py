@@ -168,6 +168,7 @@ def test_more_memory_than_the_machine_has_is_refused(dirs: Directories) -> None:
 # --- F31: images change ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_run_keeps_its_image_after_the_tag_moves(dirs: Directories, name: str) -> None:
     """F31: a run keeps the image that its name first resolved to; the next run has a new digest."""
     with dirs.provider() as provider:

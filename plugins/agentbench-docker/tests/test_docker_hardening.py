@@ -247,6 +247,7 @@ except OSError as error: print("refused")
 """
 
 
+@pytest.mark.long
 def test_setup_cannot_reach_other_containers(
     place: Path, pristine: Path, spec_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

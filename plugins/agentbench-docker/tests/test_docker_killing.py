@@ -140,6 +140,7 @@ def test_short_lived_processes_are_killed(shared: Start) -> None:
     assert shared.strangers() == []
 
 
+@pytest.mark.long
 def test_a_fork_bomb(started: Start) -> None:
     """T05, H15, F27: a fork bomb hits the process limit and is killed at its deadline; the next call works.
 

@@ -238,6 +238,7 @@ def test_commits_with_equal_pins_share_a_layer(
         assert run(environment, VERSION) == "1.0"
 
 
+@pytest.mark.long
 def test_different_pins_have_different_layers(make: Make) -> None:
     """H39: other versions and more packages are other layers."""
     logs = [RecordingLog(), RecordingLog()]
@@ -249,6 +250,7 @@ def test_different_pins_have_different_layers(make: Make) -> None:
     assert "layer" not in make(PROJECT, PINS).facts
 
 
+@pytest.mark.long
 def test_shared_cache_is_mounted_only_if_enabled(make: Make, provider: DockerProvider) -> None:
     """H39, M05: without the shared cache, neither the layer, which is another one, nor the rest has the mount."""
     mounted: list[bool] = []
@@ -311,6 +313,7 @@ def test_a_failure_is_the_same_without_a_layer(make: Make, cache: Cache) -> None
     assert (cache.entries(), images(cache)) == known
 
 
+@pytest.mark.long
 def test_a_layer_is_kept_as_long_as_its_environments(
     own_provider: DockerProvider, tree: Path, spec_of: Callable[..., EnvironmentSpec], tmp_path: Path
 ) -> None:
@@ -347,6 +350,7 @@ def test_a_layer_is_kept_as_long_as_its_environments(
     assert len(images(cache)) == 2
 
 
+@pytest.mark.long
 def test_a_layer_that_is_lost_is_made_again(make: Make, cache: Cache) -> None:
     """Its image was removed by someone else. If only the log of its commands is damaged, their output is empty."""
     key = make(FOR_LOSS).facts["layer"]
@@ -367,6 +371,7 @@ def test_a_layer_that_is_lost_is_made_again(make: Make, cache: Cache) -> None:
     assert last_output(log) == "5.0"
 
 
+@pytest.mark.long
 def test_killed_before_the_layer_is_recorded(
     cache: Cache, tree: Path, provider: DockerProvider, spec_of: Callable[..., EnvironmentSpec]
 ) -> None:

@@ -179,6 +179,7 @@ provider.close()
 """
 
 
+@pytest.mark.long
 def test_two_processes_prepare_an_environment_once(dirs: Directories, cache: Path) -> None:
     """F14: setup runs once if two processes prepare the same environment; the second waits for the first."""
     words = [sys.executable, "-c", PREPARES, json.dumps(dump(spec_of(COUNTING)))]
@@ -296,6 +297,7 @@ def test_sweep_removes_only_resources_of_dead_owners(dirs: Directories, cache: P
     assert [dirs.owned(kind) for kind in make] == [[], []]
 
 
+@pytest.mark.long
 @pytest.mark.mounts
 def test_sweep_keeps_resources_of_owners_with_hidden_files(dirs: Directories, cache: Path) -> None:
     """F14: two jobs share an engine, each with its own /tmp, and one cache or two.

@@ -125,6 +125,7 @@ def test_build_without_a_registry_fails_with_a_remedy(client: Client, monkeypatc
     assert begun.startswith("building ")
 
 
+@pytest.mark.long
 def test_build_records_packages_and_reports_changed_ones(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,6 +351,7 @@ def without_python(tmp_path: Path) -> Iterator[str]:
     subprocess.run(["docker", "image", "rm", "--force", name], check=True, capture_output=True)
 
 
+@pytest.mark.long
 def test_an_image_without_python(
     shared: DockerProvider,
     tree: Path,

@@ -239,6 +239,7 @@ def test_write_to_a_killed_container_still_reported_as_running(stage: Any, stale
             started.sandbox.write_file("app.txt", b"text")
 
 
+@pytest.mark.long
 def test_command_that_kills_its_wrapper_at_the_process_limit(sandbox_of: Callable[[bool], Any]) -> None:
     """F11, F27: at the process limit, a command that kills its own wrapper gets exit code 137, not SandboxError."""
     started = sandbox_of(False)

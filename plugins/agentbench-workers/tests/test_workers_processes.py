@@ -111,6 +111,7 @@ def test_all_workers_are_killed(stage: Any, look: Any) -> None:
     at.check(lost=2)
 
 
+@pytest.mark.long
 def test_a_worker_is_stopped(stage: Any, look: Any) -> None:
     """Another repeats its attempt after the lease; when it goes on, it is refused, and ends before the run does."""
     at = stage("--set", "executor.lease_sec=4")

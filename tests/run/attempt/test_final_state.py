@@ -99,6 +99,7 @@ def runs(make_task: Any, agentbench: Any) -> Runs:
     return run
 
 
+@pytest.mark.long
 def test_a_large_repository_costs_only_the_size_of_the_change(runs: Runs) -> None:
     """Of 60 MB, a changed line saves one file; what is saved is at most 1 % larger than what changed, plus 1 kB."""
 
