@@ -46,7 +46,7 @@ def find_variant(name: str, shipped: Mapping[str, Mapping[str, Any]], directory:
     files = variant_files(directory)
     if name in files and name in shipped:
         raise InputError(
-            f"variant {name!r} is both a file ({files[name]}) and registered by a plugin",
+            f"variant {name!r} is defined both by a file ({files[name]}) and by a plugin",
             remedy=f"Rename the file, or pass its path: --variant {files[name]}",
         )
     if name in files:

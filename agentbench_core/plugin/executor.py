@@ -19,7 +19,7 @@ class ExpectedAttempts:
     """The attempts that an executor can expect."""
 
     attempts: int  #: number of attempts of all runs of the command that are not yet recorded
-    places: int  #: maximum number of attempts at the same time, on all machines together (`run.workers`)
+    places: int  #: maximum number of concurrent attempts across all machines (`run.workers`)
     deadline: Deadline  #: end of the preflight
 
 
@@ -31,7 +31,7 @@ class Work(Protocol):
 
     @property
     def places(self) -> int:
-        """Maximum number of attempts at the same time. :meth:`take` waits if that many are running."""
+        """Maximum number of concurrent attempts. :meth:`take` waits if that many are running."""
 
     @property
     def remaining(self) -> int:

@@ -157,7 +157,7 @@ class Oracle:
 class Artifacts:
     """Files to save."""
 
-    keep_workspace: bool = option(True, help="save what differs from the prepared workspace: repo/ and workspace.json")
+    keep_workspace: bool = option(True, help="save differences from the prepared workspace in repo/ and workspace.json")
     full_logs: bool = option(False, help="also save unshortened logs")
     redact: tuple[str, ...] = option((), help="names of environment variables whose values are redacted from all files")
 

@@ -115,7 +115,7 @@ def refusal(path: str, error: OSError) -> ToolError | OSError:
         case errno.ENOTDIR:
             return ToolError("not_found", f"{path!r} does not exist: a part of it is a file, not a directory")
         case errno.ENAMETOOLONG:
-            return ToolError("not_found", f"{path!r} is too long for a file name")
+            return ToolError("not_found", f"the path {path!r} is too long")
         case errno.ELOOP | errno.EXDEV:
             return PathEscapeError(f"{path!r} contains a symbolic link; links are not followed")
         case errno.EISDIR | errno.ENXIO | errno.ENODEV | errno.EOPNOTSUPP:

@@ -73,7 +73,7 @@ def test_ambiguous_variant_name_is_refused(agentbench: Any, plugin: Any) -> None
     refused = agentbench("config", "show", "--variant", "baseline")
     assert refused.code == 2
     assert (
-        "variant 'baseline' is both a file (configs/variants/baseline.yaml) and registered by a plugin" in refused.err
+        "variant 'baseline' is defined both by a file (configs/variants/baseline.yaml) and by a plugin" in refused.err
     )
     by_path = agentbench("config", "show", "--variant", "configs/variants/baseline.yaml", "--json")
     assert json.loads(by_path.out)["baseline"]["limits.max_steps"]["value"] == 5

@@ -70,7 +70,10 @@ def test_a_weak_task_becomes_strong(weak: Callable[..., Path], agentbench: Any) 
     before = contents(directory)
     done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--times", "2")
     assert done.code == 0, done.err
-    assert "one: weak_verdict: 0 test functions compare a value that cannot be guessed" in done.out
+    assert (
+        "one: weak_verdict: test functions that compare a value that cannot be guessed: 0 (at least 2 required)"
+        in done.out
+    )
     assert "[1] repeats tests/test_sizes.py:10 test_rest with other inputs\n    assert [\n        rounded(" in done.out
     assert "    unfixed program: " in done.out
     assert "Accept an assertion only if the description" in done.out

@@ -44,7 +44,7 @@ MOST_LEVELS = 100
 """Maximum nesting of a document, so that no function that follows its parts runs out of stack."""
 
 MOST_CALLS = 64
-"""Maximum number of model calls of one attempt at the same time; on a worker, further ones wait."""
+"""Maximum number of concurrent model calls of one attempt; on a worker, further ones wait."""
 
 PART_BYTES = 1 << 20
 """Maximum bytes of data in one document; larger files are split."""
@@ -63,7 +63,7 @@ class Hello:
     name: str
     """Name of the worker, such as its host and process."""
     places: int
-    """Number of attempts that it runs at the same time."""
+    """Number of attempts that it runs concurrently."""
     harness: HarnessInfo
     plugins: tuple[PluginEntry, ...]
     python: str

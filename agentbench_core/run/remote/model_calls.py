@@ -173,7 +173,7 @@ class ModelCalls:
         if call.id in self._forgotten:
             raise InputError(f"the answer of model call {call.id} is no longer kept")
         if sum(not each.ended for each in self._exchanges.values()) >= MOST_CALLS:
-            raise InputError(f"an attempt may make at most {MOST_CALLS} model calls at the same time")
+            raise InputError(f"an attempt may make at most {MOST_CALLS} concurrent model calls")
         while len(self._exchanges) > _KEPT and next(iter(self._exchanges.values())).ended:
             self._forgotten.add(self._exchanges.popitem(last=False)[0])
         agent = call.agent, call.budgets[0].id

@@ -56,7 +56,7 @@ class WorkerSettings:
     """What a worker offers."""
 
     name: str  #: shown in events and messages, such as the host's name
-    places: int  #: number of attempts at the same time
+    places: int  #: number of concurrent attempts
     registry: Registry  #: the installed components
     plugins: Sequence[Provenance]  #: the installed plugins
     harness: HarnessInfo  #: the running harness
@@ -154,7 +154,7 @@ class Worker:
                 return
             for number, deadline in list(self._running.items()):
                 if number in answer.get("lost", ()):
-                    deadline.end(Interrupted("another worker repeats the attempt"))
+                    deadline.end(Interrupted("another worker will repeat the attempt"))
             if answer.get("stop"):  # also ends preparations, which attempts share
                 self._stop.end(Interrupted(str(answer["stop"])))
 

@@ -213,7 +213,7 @@ def test_without_pip(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     wanted = index.wanted("0" * 64)
     monkeypatch.setitem(sys.modules, "pip", None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UnavailableError, match=r"pip was not found, which downloads thing@1.0"):
+    with pytest.raises(UnavailableError, match=r"pip, which downloads thing@1.0, was not found"):
         registry.fetch(wanted, tmp_path / "files")
 
 

@@ -464,7 +464,8 @@ FAILURES = [
     (
         "ERROR: Index https://127.0.0.1/simple/x/ does not provide upload-time metadata.",
         Code.INDEX_WITHOUT_DATES,
-        "the package index https://127.0.0.1/simple/x/ does not provide upload times, which select packages by date",
+        "the package index https://127.0.0.1/simple/x/ does not provide upload times, which are needed to select "
+        "packages by date",
     ),
     (
         "ERROR: Package 'a' requires a different Python: 3.11.2 not in '<3.10,>=3.6'",

@@ -54,7 +54,7 @@ def test_long_values_stand_alone() -> None:
     [
         ([(5, 5), (6, 6)], "its values are the same in the unfixed program"),
         ([(True, False), (None, True), ([False], [True])], "only True, False or None"),
-        ([(5, 4), (9, 8), (20, 19)], "by the same number"),
+        ([(5, 4), (9, 8), (20, 19)], "by the same amount"),
         ([("x" * 500, "y")], "too long to review"),
     ],
 )

@@ -187,7 +187,7 @@ def _choice_error(choice: Mapping[str, Any]) -> Any:
         return None if _is_cut_off(choice) else choice["error"]
     if choice.get("finish_reason") == "error":
         native = _text(choice.get("native_finish_reason"))
-        return {"message": f"the provider ended with an error{native and f' ({native})'}"}
+        return {"message": f"the provider ended the response with an error{native and f' ({native})'}"}
     return None
 
 

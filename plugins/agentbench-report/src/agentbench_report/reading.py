@@ -43,7 +43,7 @@ def count(view: RunView, dates: DateRange = _ALL) -> RunCounts:
     entries = [task for task in manifest.tasks if dates.includes(task.date)]
     if dates.is_limited and not entries:
         raise InputError(
-            f"{view.directory} has no task left by {empty.selection}",
+            f"no task in {view.directory} matches {empty.selection}",
             remedy="Tasks get a date from provenance.date in task.yaml. Runs that were recorded before that have none; "
             "repeat such a run: agentbench run --like DIR",
         )

@@ -83,7 +83,7 @@ def _basis(rate: RunSummary | AlternativeRate, tasks: int) -> str:
     interval = f"{percent(bounds.low)} to {percent(bounds.high)}"
     if rate.interval_method == "Wilson":
         return f"({rate.passed} of {rate.scored} scored attempts), {bounds.confidence:.0%} CI {interval} (Wilson)"
-    return f"(mean over {tasks} task{'' if tasks == 1 else 's'}), {bounds.confidence:.0%} CI over tasks {interval}"
+    return f"(mean over {tasks} task{'' if tasks == 1 else 's'}), {bounds.confidence:.0%} CI {interval} (over tasks)"
 
 
 def _alternatives(summary: RunSummary) -> list[str]:

@@ -99,7 +99,9 @@ def write_task(root: Path, suite: str, task_id: str) -> Task:
     """Write the task to ``root/suite/task_id``. Raises InputError for an invalid name or an existing directory."""
     for what, name in (("task id", task_id), ("suite", suite)):
         if not re.fullmatch(NAME_PATTERN, name):
-            raise InputError(f"{name!r} is not a valid {what}: use up to 64 lowercase letters, digits, '._-'")
+            raise InputError(
+                f"{name!r} is not a valid {what}: use up to 64 characters: lowercase letters, digits, '.', '_' and '-'"
+            )
     directory = root / suite / task_id
     if directory.exists():
         raise InputError(f"{directory} already exists", remedy="Choose another id, or remove the directory.")

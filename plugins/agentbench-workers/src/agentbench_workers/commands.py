@@ -11,7 +11,7 @@ from agentbench_core.harness import App, json_flag, names_of, print_table, say
 
 @click.group()
 def executor() -> None:
-    """Prepare machines that run attempts together."""
+    """Prepare machines to run attempts together."""
 
 
 @executor.command()
@@ -90,7 +90,9 @@ def doctor(app: App, names: tuple[str, ...], as_json: bool) -> int:
 
 @worker.command()
 @click.option("--connect", metavar="HOST:PORT", help="Address of the coordinator.")
-@click.option("--places", type=click.IntRange(1, 1000), default=1, show_default=True, help="Attempts at the same time.")
+@click.option(
+    "--places", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of concurrent attempts."
+)
 @click.option("--name", default="", help="Name of this worker. [default: host name and process id]")
 @click.option(
     "--sandbox",

@@ -41,9 +41,10 @@ class WorkersExecutor:
         self._endpoint = Endpoint(options.listen, ca=options.ca, certificate=options.certificate, key=options.key)
         if not (self._endpoint.tls or self._processes()):
             raise InputError(
-                "no worker could connect: those that the run does not start itself need certificates",
-                remedy="Start some: --set executor.processes=N; or pass executor.ca, executor.certificate and "
-                "executor.key, made by: agentbench executor certs DIR --host NAME --workers N",
+                "no worker could connect: workers that are not started by the run need certificates",
+                remedy="Let the run start local workers: --set executor.processes=N. For workers on other machines, "
+                "pass executor.ca, executor.certificate and executor.key; to create these files: "
+                "agentbench executor certs DIR --host NAME --workers N",
             )
 
     def run(self, work: Work) -> None:

@@ -35,7 +35,7 @@ class Place:
     name: str = ""
     """Shown in events and messages; empty: host name and process id."""
     places: int = 1
-    """Number of attempts at the same time."""
+    """Number of concurrent attempts."""
     token: str = ""
     """The token of the run, without TLS."""
     ca: str = ""

@@ -131,8 +131,8 @@ class ProgramRunner:
     def solve(self, context: AttemptContext) -> AgentResult:
         """Run the program until it ends, or until the attempt is stopped."""
         program = context.program
-        assert program is not None, "the agent is registered with needs_sandbox"
-        assert program.model is not None, "the agent is registered with needs_llm"
+        assert program is not None, "the agent must be registered with needs_sandbox"
+        assert program.model is not None, "the agent must be registered with needs_llm"
         sandbox = program.sandbox
         model = self._recipe.options.slug or program.model.name.rpartition("/")[2]
         names = dict.fromkeys((model, *self._recipe.options.models), program.model.name)

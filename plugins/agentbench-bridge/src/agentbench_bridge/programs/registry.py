@@ -95,7 +95,7 @@ def _fetch_wheels(wanted: Wanted, build: Build, into: Path) -> tuple[str, str]:
     if not wanted.is_default:
         raise UnavailableError(
             f"only version {wanted.known.version} of {wanted.name} can be installed, whose packages are pinned",
-            remedy="For others, unpack the program yourself, and pass its directory: --set agent.program=DIR",
+            remedy="For other versions, unpack the program yourself and pass its directory: --set agent.program=DIR",
         )
     first, *others = build.python.split()
     _install_wheels(build.requirements, first, into / "lib", wanted)
@@ -149,8 +149,8 @@ def _client(name: str, package: str) -> Sequence[str]:
     if path := shutil.which(name):
         return [path]
     raise UnavailableError(
-        f"{name} was not found, which downloads {package}",
-        remedy="Install it, or unpack the program yourself, and pass its directory: --set agent.program=DIR",
+        f"{name}, which downloads {package}, was not found",
+        remedy=f"Install {name}, or unpack the program yourself and pass its directory: --set agent.program=DIR",
     )
 
 

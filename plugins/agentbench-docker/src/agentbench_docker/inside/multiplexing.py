@@ -162,7 +162,7 @@ class Multiplexer:
         elif kind == DATA:
             connection.pending += data
             if connection.other_ended or len(connection.pending) + connection.owed > WINDOW:
-                raise BrokenStreamError("bytes beyond the window or the end")
+                raise BrokenStreamError("data exceeds the window size, or follows the end of the stream")
             self._write(connection)
         elif kind == END:
             connection.other_ended = True
@@ -172,12 +172,12 @@ class Multiplexer:
         else:
             connection.credit += length
             if connection.credit > WINDOW:
-                raise BrokenStreamError("more credit than the window")
+                raise BrokenStreamError("credit exceeds the window size")
             self._adjust(connection)
 
     def _open(self, number: int) -> None:
         if self._connect is None or number in self._connections or len(self._connections) >= MOST_CONNECTIONS:
-            raise BrokenStreamError("a connection that cannot be opened")
+            raise BrokenStreamError("the connection cannot be opened")
         try:
             self._add(Connection(number, self._connect()))
         except OSError:

@@ -86,9 +86,9 @@ def _remedies(task: Task) -> list[str]:
     if not validation.expected_tests:
         result.append("Fill fail_to_pass: `agentbench validate-tasks --write`.")
     if not task.hidden:
-        result.append("Add hidden tests: validation.files.")
+        result.append("Add hidden tests in validation.files.")
     if set(DEFAULT_PROTECTED) - set(validation.protected_globs):
-        result.append("Restore the default protection: validation.protected_globs.")
+        result.append("Restore the default patterns in validation.protected_globs.")
     if validation.isolation != "process":
-        result.append("Run the program in a separate process: validation.isolation.")
+        result.append("Set validation.isolation to process, if tests only run the program in separate processes.")
     return result or ["Inspect the adversary's change, and extend the tests to detect it."]

@@ -19,7 +19,9 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="repair")
     parser.add_argument("tests", nargs="*", help="pytest arguments")
     parser.add_argument("--seconds", type=float, default=60.0, help="time limit")
-    parser.add_argument("--skip", type=int, default=0, help="number of candidates to skip, which were tried before")
+    parser.add_argument(
+        "--skip", type=int, default=0, help="number of candidates to skip because they were already tried"
+    )
     parser.add_argument("--parallel", type=int, default=2, help="number of processes")
     options = parser.parse_args(arguments)
     with Search(Path.cwd(), options.tests, options.seconds, options.parallel) as search:

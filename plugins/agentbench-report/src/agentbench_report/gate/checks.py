@@ -178,7 +178,7 @@ def working(side: str, run: RunCounts, rules: GateRules) -> Iterator[Check]:
     low = fmean(task.passed / task.planned for task in tasks)
     high = fmean((task.passed + task.missing) / task.planned for task in tasks)
     missing, least = sum(task.missing for task in tasks), rules.min_pass_rate
-    best = f", or {percent(high)} if missing attempts had passed" if missing else ""
+    best = f"; it would be {percent(high)} if the missing attempts had passed" if missing else ""
     why = (
         f"The pass rate of the {side} is {percent(low)} over {_tasks(len(tasks))}{best}. "
         f"At least {percent(least)} is required."

@@ -33,7 +33,9 @@ def init(app: App, /, directory: Path, suite: str, model: str, dry_run: bool) ->
     the repository is run. Existing files are kept as they are, so that the command can be repeated.
     """
     if suite and not re.fullmatch(NAME_PATTERN, suite):
-        raise InputError(f"{suite!r} is not a valid suite: use up to 64 lowercase letters, digits, '._-'")
+        raise InputError(
+            f"{suite!r} is not a valid suite: use up to 64 characters: lowercase letters, digits, '.', '_' and '-'"
+        )
     found = find(directory, app.registry, suite)
     planned = plan(found, model)
     _print("found", _found(found))

@@ -62,7 +62,10 @@ _FLAGS = (
     click.option("--test-command", metavar="COMMAND", default="", help="Command that runs the tests, if not pytest."),
     click.option("--junit", metavar="PATH", default="", help="JUnit report that --test-command writes."),
     click.option(
-        "--setup", metavar="COMMAND", multiple=True, help="Setup command, instead of those that are found. Repeatable."
+        "--setup",
+        metavar="COMMAND",
+        multiple=True,
+        help="Setup command to use instead of the detected ones. Repeatable.",
     ),
     click.option(
         "--timeout",

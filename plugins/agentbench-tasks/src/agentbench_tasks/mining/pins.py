@@ -109,7 +109,9 @@ _FAILURES: tuple[tuple[Code, str, Callable[[re.Match[str]], str]], ...] = (
     (
         Code.INDEX_WITHOUT_DATES,
         r"(?:Index|the package index) (\S+) does not provide upload.time",
-        lambda found: f"the package index {found[1]} does not provide upload times, which select packages by date",
+        lambda found: (
+            f"the package index {found[1]} does not provide upload times, which are needed to select packages by date"
+        ),
     ),
     (
         Code.INDEX_WITHOUT_DATES,

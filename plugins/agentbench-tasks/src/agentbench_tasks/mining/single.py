@@ -95,14 +95,14 @@ def new_from_fix(app: App, task_id: str, suite: str, root: Path, fix: Fix, typed
     say(f"created {directory / task_id}{' (' + ', '.join(entry.labels) + ')' if entry.labels else ''}")
     say(f"try it: agentbench run-task --task {directory / task_id} --agent scripted --sandbox {variant.sandbox.name}")
     if "weak_verdict" in entry.labels:
-        say(f"verdicts are weak; to strengthen it: agentbench tasks strengthen {directory / task_id}")
+        say(f"its verdicts are weak; to strengthen the task: agentbench tasks strengthen {directory / task_id}")
     return 0
 
 
 def _check(task_id: str, suite: str, fix: Fix, typed: Mapping[str, Any]) -> None:
     """Raises UsageError with all problems of the flags."""
     problems = [
-        f"{name!r} is not a valid {what}: use up to 64 lowercase letters, digits, '._-'"
+        f"{name!r} is not a valid {what}: use up to 64 characters: lowercase letters, digits, '.', '_' and '-'"
         for what, name in (("task id", task_id), ("suite", suite))
         if not re.fullmatch(NAME_PATTERN, name)
     ]

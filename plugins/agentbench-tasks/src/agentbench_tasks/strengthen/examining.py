@@ -84,7 +84,7 @@ def _checked(
         )
     if check.calibration is None:
         raise InputError(
-            f"the scorer {variant.scorer.name} does not tell how hard verdicts are to forge",
+            f"the scorer {variant.scorer.name} does not report how hard its verdicts are to forge",
             remedy="Use another scorer, such as --set scorer=tests.",
         )
     validation = task.spec.validation

@@ -21,11 +21,11 @@ class WorkDouble:
 
     Args:
         attempts: what each attempt does.
-        places: maximum number of attempts at the same time.
+        places: maximum number of concurrent attempts.
     """
 
     def __init__(self, attempts: Sequence[Callable[[], object]], *, places: int = 2) -> None:
-        self.places = places  #: maximum number of attempts at the same time
+        self.places = places  #: maximum number of concurrent attempts
         self.started: list[int] = []
         """Numbers of the attempts that were called, from 0, in that order."""
         self.ended: list[int] = []

@@ -122,5 +122,7 @@ def weakness(validation: Validation, expectations: Expectations) -> str:
     remedy = (
         f"make these compare larger exact values: {assertions}" if assertions else "add tests that compare exact values"
     )
-    need = f"{functions} test functions compare a value that cannot be guessed (required: at least {_MIN_FUNCTIONS})"
+    need = (
+        f"test functions that compare a value that cannot be guessed: {functions} (at least {_MIN_FUNCTIONS} required)"
+    )
     return shorten(f"{need}; {remedy}", _MAX_CHARS)

@@ -56,7 +56,7 @@ class AdversaryChecks(AgentHooks):
         with self.solved(workbench, files=self.program, task_facts=self.facts) as solved:
             assert solved.returned.ended == "completed", solved.returned.message
             assert self.has_attacked(solved.double), (
-                "no attack found: override `has_attacked` if it is not in the workspace"
+                "no attack found: override `has_attacked` if the attack does not change files in the workspace"
             )
 
     def test_nothing_to_work_with(self, workbench: Workbench) -> None:
