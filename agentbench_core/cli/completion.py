@@ -32,7 +32,7 @@ _VARIABLE = "_AGENTBENCH_COMPLETE"
 def completion(ctx: click.Context, shell: str) -> None:
     """Print a shell completion script for commands, flags, and names of components, suites and variants."""
     kind = get_completion_class(shell)
-    assert kind is not None, "click supports all offered shells"
+    assert kind is not None, "click must support all offered shells"
     for name in ("agentbench", "ab"):
         say(kind(ctx.find_root().command, {}, name, _VARIABLE).source())
 

@@ -154,7 +154,7 @@ def _with_options(app: App, resolved: Resolved, component: Component) -> Configu
     try:
         if getattr(resolved.settings, kind).name in component.names:
             return configured(app.registry, resolved, kind, component.name)
-        assert component.options is not None, "components of these kinds have options"
+        assert component.options is not None, "components of these kinds must have options"
         return ConfiguredComponent(component=component, options=load({}, component.options, where=name))
     except AgentBenchError as error:
         return Check.failure(name, error)

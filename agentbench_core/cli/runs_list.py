@@ -77,7 +77,7 @@ def run_filters(command: Callable[..., R]) -> Callable[..., R]:
             "--tag",
             metavar="KEY[=VALUE]",
             multiple=True,
-            help="Only runs with this tag; the value may be a glob. Repeatable: all of them.",
+            help="Only runs with this tag; the value may be a glob. Repeatable; all tags must match.",
         ),
         click.option("--since", callback=_day, metavar="DATE", help="Only runs started on this day (UTC) or later."),
         click.option("--until", callback=_day, metavar="DATE", help="Only runs started on this day (UTC) or earlier."),

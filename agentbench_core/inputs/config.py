@@ -59,8 +59,10 @@ class LimitSettings:
 class ArtifactSettings:
     """Files to save from every attempt; they override those of the task, except for ``redact``."""
 
-    keep_workspace: bool | None = option(None, help="save what differs from the prepared workspace; null: as the task")
-    full_logs: bool | None = option(None, help="also save unshortened logs; null: as the task")
+    keep_workspace: bool | None = option(
+        None, help="save differences from the prepared workspace; null: same as the task"
+    )
+    full_logs: bool | None = option(None, help="also save unshortened logs; null: same as the task")
     redact: tuple[str, ...] = option(
         (), help="names of environment variables whose values are redacted, in addition to those of the task"
     )

@@ -282,7 +282,7 @@ def _options_set(settings: Settings, kind: str, name: str) -> Mapping[str, Any]:
 def configured(registry: Registry, resolved: Resolved, kind: str, name: str) -> ConfiguredComponent:
     """A component with the options that the settings contain. Raises InputError and PluginError."""
     component = registry.find(kind, name)
-    assert component.options is not None, "components of these kinds have options"
+    assert component.options is not None, "components of these kinds must have options"
     options = _options_set(resolved.settings, kind, name)
     files = dict.fromkeys(resolved.leaves[f"{_section(kind, name)}.{key}"].origin for key in options)
     where = f"{', '.join(files)}: " if files else ""

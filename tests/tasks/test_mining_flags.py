@@ -343,7 +343,8 @@ def test_a_full_disk_loses_nothing(history: History, mined: Callable[..., Any], 
     errors = Path("errors").read_text()
     assert done.stdout.splitlines()[0] == "ended=3", errors
     assert (
-        "cannot be written: No space left on device\nMake space, and run the command again: it continues.\n" in errors
+        "cannot be written: No space left on device\nFree some space, and run the command again: it continues.\n"
+        in errors
     )
     assert "Traceback" not in errors
     assert "internal error" not in errors

@@ -131,7 +131,7 @@ class PreparedTasks:
             ran = True
             deadline = self.stop.within(task.spec.environment.setup_timeout_sec)
             recorder = self._setups[task.directory] = SetupRecorder(log, monitor)
-            assert self._provider is not None, "environments are prepared where attempts run"
+            assert self._provider is not None, "environments must be prepared where attempts run"
             try:
                 environment = self._provider.prepare(task.spec.environment_spec(), pristine, recorder, deadline)
             except DeadlineExceeded as error:

@@ -53,8 +53,8 @@ class Session:
 
     def score(self, plan: AttemptPlan, result: AttemptResult, recording: Recording) -> Score:
         """Score an attempt's change with the plan's scorer. SandboxError and Interrupted propagate."""
-        assert result.prepared is not None, "the attempt has a change to score"
-        assert result.change is not None, "the attempt has a change to score"
+        assert result.prepared is not None, "the attempt must have a change to score"
+        assert result.change is not None, "the attempt must have a change to score"
         judge = ScoringRun(plan=plan, prepared=result.prepared, shared=self.shared, recording=recording)
         return judge.score(result.change, self.stop.within(plan.limits.timeout_sec))
 

@@ -64,7 +64,7 @@ def write_merge(merge: Merge, directory: Path) -> None:
 
 
 def _changed(part: ShardRun) -> InputError:
-    return InputError(f"{part.run.directory} has changed while it was merged", remedy="Merge it again.")
+    return InputError(f"{part.run.directory} has changed while it was being merged", remedy="Merge it again.")
 
 
 def _invalid(where: str, why: object) -> InputError:

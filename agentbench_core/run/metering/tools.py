@@ -153,7 +153,7 @@ class MeteredToolbox:
             hint = did_you_mean(call.tool, names)
             known = ", ".join(sorted(names))
             return ToolResult.failure("unknown_tool", f"there is no tool {call.tool!r}{hint}; tools: {known}")
-        assert self.sandbox is not None, "tools are called after the sandbox has started"
+        assert self.sandbox is not None, "tools must not be called before the sandbox has started"
         deadline = self.deadline.within(self.tool_timeout_sec)
         context = ToolContext(
             workspace=self.workspace,

@@ -161,7 +161,7 @@ def test_into_a_shard(into: str, agentbench: Agentbench) -> None:
     before = sorted(Path("shard-1").rglob("*"))
     ended = agentbench("runs", "merge", "shard-1", "shard-2", "--into", into)
     assert ended.code == 2
-    assert f"error: {into} is inside of" in ended.err
+    assert f"error: {into} is inside" in ended.err
     assert sorted(Path("shard-1").rglob("*")) == before
 
 
@@ -171,11 +171,11 @@ def test_a_shard_that_is_resumed_meanwhile(resumed: str) -> None:
     runs = [shard_of(1), shard_of(2)]
     merge = plan_merges([run.directory for run in runs])["baseline"]
     if resumed == "is locked":
-        with lock_run(runs[1].directory), pytest.raises(InputError, match="has changed while it was merged"):
+        with lock_run(runs[1].directory), pytest.raises(InputError, match="has changed while it was being merged"):
             write_merge(merge, Path("merged"))
     else:
         append(runs[1], None, "run_resumed", b'{"kept": 3, "attempts": 0}')
-        with pytest.raises(InputError, match="has changed while it was merged"):
+        with pytest.raises(InputError, match="has changed while it was being merged"):
             write_merge(merge, Path("merged"))
 
 

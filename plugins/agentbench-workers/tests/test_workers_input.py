@@ -124,7 +124,9 @@ def test_only_some_of_the_files(make_task: Any, agentbench: Any, files: Certific
     for left_out in ("ca", "certificate", "key"):
         some = {name: path for name, path in tls(files).items() if name != left_out}
         error = refused(agentbench, *flags(listen="127.0.0.1:0", **some))
-        assert error.startswith("TLS needs three files: of the authority, the certificate and its key\nMake them")
+        assert error.startswith(
+            "TLS requires three files: the certificate of the authority, the certificate and its key\nMake them"
+        )
 
 
 def test_files_that_cannot_be_used(make_task: Any, agentbench: Any, files: Certificates, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from agentbench_core import option
 class ProgramOptions:
     """Options that all agents of this distribution have in common. A base class."""
 
-    program: str = option("", help="directory with the program, which replaces the installed one")
+    program: str = option("", help="directory of a program to use instead of the installed one")
     slug: str = option(
         "", help="name of the model as shown to the program; empty: the last part of the variant's model"
     )

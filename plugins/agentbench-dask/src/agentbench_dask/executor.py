@@ -58,7 +58,7 @@ class DaskExecutor:
 
     def run(self, work: Work) -> None:
         """Keep as many workers running as there are attempts left; see the contract."""
-        assert self._endpoint is not None, "preflight comes first"
+        assert self._endpoint is not None, "preflight must be called first"
         assert self._tickets is not None
         remote = self._endpoint.open(work, self._options.lease_sec)
         with self._lock:

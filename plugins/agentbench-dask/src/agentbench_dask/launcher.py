@@ -130,7 +130,7 @@ class Launcher:
         # After a message that cannot be read, Dask's client still sends, and its status says that all is well.
         reader = self._client._handle_report_task
         if reader.done():
-            raise UnavailableError(f"{LOST}: it sent what was refused")
+            raise UnavailableError(f"{LOST}: it sent a message that was refused")
 
     def _handle(self, what: str, value: Any) -> None:
         if what == "places":

@@ -30,7 +30,7 @@ class DaskOptions:
         "", help="directory on each machine of the cluster with ca.pem, worker.pem and worker.key"
     )
     lease_sec: float = option(
-        30.0, help="seconds without a sign of life after which the attempts of a worker are repeated", minimum=1
+        30.0, help="seconds without a message from a worker after which its attempts are repeated", minimum=1
     )
     wait_sec: float = option(120.0, help="seconds to wait for a worker before the run stops", minimum=1)
     timeout_sec: float = option(30.0, help="time limit for connecting to the scheduler", minimum=0.001)

@@ -141,7 +141,7 @@ def _record(docker: DockerClient, name: str) -> str:
 def _finished(docker: DockerClient, unfinished: str) -> _ExistingImage:
     docker.image.remove(unfinished)
     made = _inspect(docker, TAG)
-    assert made is not None, "the image was just built"
+    assert made is not None, "the image that was just built must exist"
     return made
 
 

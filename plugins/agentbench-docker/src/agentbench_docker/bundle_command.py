@@ -100,7 +100,7 @@ def _prepared(session: Session, tasks: Sequence[Task]) -> Sequence[Prepared]:
                 raise InputError(f"{task.spec.id}: {error.message}", remedy=error.remedy) from error
             key = prepared.environment.digest
             entry = Cache().find(key)
-            assert entry is not None, "environments that are in use are not removed"
+            assert entry is not None, "environments that are in use must not be removed"
             found[key] = Prepared(entry=entry, setup=saved_setup(key))
     obstacles.refuse()
     return list(found.values())

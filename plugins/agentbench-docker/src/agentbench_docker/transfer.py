@@ -172,7 +172,7 @@ class Transfer:
             if there and there.image != entry.image and self._has(there.image):
                 yield InputError(
                     f"this machine has prepared the environment {_short(entry.key)} itself, with another image",
-                    remedy="To use the loaded one, remove those of this machine first: agentbench docker prune --all",
+                    remedy="To load it, first remove the environments of this machine: agentbench docker prune --all",
                 )
 
     def _has(self, image: str) -> bool:

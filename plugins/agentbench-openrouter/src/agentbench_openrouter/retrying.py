@@ -80,7 +80,7 @@ class _Call:
             retry_error_callback=self._give_up,
         )
         result = again(self._exchange)
-        assert isinstance(result, Completion), "every failure is retried or ends the call"
+        assert isinstance(result, Completion), "every failure must be retried or end the call"
         return result
 
     def _exchange(self) -> Completion | Failure:
@@ -191,6 +191,6 @@ class _Call:
 
 
 def _failure(state: tenacity.RetryCallState) -> Failure:
-    assert state.outcome is not None, "tenacity calls this only after an exchange"
+    assert state.outcome is not None, "tenacity must call this only after an exchange"
     failure: Failure = state.outcome.result()
     return failure

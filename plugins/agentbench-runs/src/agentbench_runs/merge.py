@@ -52,7 +52,7 @@ def merge(app: App, /, directories: tuple[Path, ...], into: Path, partial: bool)
     target = into.resolve()
     for path in directories:
         if target.is_relative_to(path.resolve()):
-            raise InputError(f"{into} is inside of {path}, which must not change", remedy="Choose another: --into DIR")
+            raise InputError(f"{into} is inside {path}, which must not change", remedy="Choose another: --into DIR")
     different = list(dict.fromkeys(path.resolve() for path in directories))
     merges = _places(plan_merges(different, partial=partial), into)
     if not _is_written(merges, into):
@@ -78,7 +78,7 @@ def _places(merges: Mapping[str, Merge], into: Path) -> Mapping[Path, Merge]:
     for variant, each in merges.items():
         name = re.sub(r"[^A-Za-z0-9.+-]+", "_", variant)[:60].lstrip(".") or "_"
         if into / name in places:
-            raise InputError(f"the names of two variants become {name!r}", remedy="Merge each variant by itself.")
+            raise InputError(f"the names of two variants become {name!r}", remedy="Merge each variant separately.")
         places[into / name] = each
     return places
 

@@ -50,7 +50,7 @@ def pack(directories: tuple[Path, ...], output: Path | None) -> None:
     path = output or Path(f"{names[0]}.tar.gz")
     for run in runs:
         if path.resolve().is_relative_to(run.directory):
-            raise InputError(f"{path} is inside of {run.directory}, which it would contain")
+            raise InputError(f"{path} is inside {run.directory}, which it would contain")
     if os.path.lexists(path):
         raise InputError(f"{path} already exists", remedy="Remove it, or choose another name: -o FILE.tar.gz")
     count = write_archive(runs, path)

@@ -40,7 +40,7 @@ class _Deletions:
 
 @click.command()
 @runs_out_flag
-@click.option("--older-than", type=AgeType(), help="Only runs started longer ago, such as 30d, 12h or 8w.")
+@click.option("--older-than", type=AgeType(), help="Only runs started longer ago than this, such as 30d, 12h or 8w.")
 @click.option("--larger-than", type=SizeType(), help="Only runs larger than this, such as 500MB.")
 @click.option(
     "--max-total-size",
@@ -51,7 +51,7 @@ class _Deletions:
     "--keep-last", type=click.IntRange(0), metavar="N", help="Keep the latest N runs of each suite and variant."
 )
 @run_filters
-@click.option("--yes", is_flag=True, help="Delete the runs. Without it, they are only listed.")
+@click.option("--yes", is_flag=True, help="Delete the runs. Without this flag, they are only listed.")
 @json_flag
 def prune(
     out: str,

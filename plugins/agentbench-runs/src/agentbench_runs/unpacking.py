@@ -129,7 +129,7 @@ class _Unpacking:
         else:
             raise InputError(f"it contains more than {self._limits.entries} files")
         if not self._content.rest_is_empty():
-            raise InputError("something follows its end")
+            raise InputError("it contains data after its end")
         if not self._names:
             raise InputError("it contains no run")
         return self._names
@@ -186,7 +186,7 @@ def _checked_parts(name: str) -> list[str]:
         raise InputError("it contains a name that is too long")
     for part in parts:
         if part in ("", ".", "..") or "\0" in part or len(os.fsencode(part)) > _LONGEST_PART:
-            raise InputError(f"{ascii(name)[:200]} is not a path inside of a run")
+            raise InputError(f"{ascii(name)[:200]} is not a path inside a run")
     return parts
 
 

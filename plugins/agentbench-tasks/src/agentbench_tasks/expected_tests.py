@@ -62,7 +62,7 @@ class _Edit:
 def with_lists(text: str, lists: Mapping[str, Sequence[str]], where: str) -> str:
     """The text with the lists under ``validation``, replacing existing lists or following the passing command."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
-    assert isinstance(root, yaml.MappingNode), "it is a valid task file"
+    assert isinstance(root, yaml.MappingNode), "the task file must be valid"
     validation = next(value for key, value in root.value if key.value == "validation")
     if validation.flow_style:
         raise InputError(f"{where}: validation is a flow mapping in braces", remedy="Write one field per line.")
@@ -90,7 +90,7 @@ def with_lists(text: str, lists: Mapping[str, Sequence[str]], where: str) -> str
 def with_passing_command(text: str, command: str) -> str:
     """The text with another passing command."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
-    assert isinstance(root, yaml.MappingNode), "it is a valid task file"
+    assert isinstance(root, yaml.MappingNode), "the task file must be valid"
     validation = next(value for key, value in root.value if key.value == "validation")
     value = next(value for key, value in validation.value if key.value == _AFTER)
     start, end = value.start_mark.index, value.end_mark.index

@@ -18,10 +18,14 @@ from agentbench_tasks.new_task import write_task
 @tasks_flag
 @click.option("--repo", metavar="PATH|URL", default="", help="Create the task from a fix in this repository.")
 @click.option("--fix", metavar="COMMIT", default="", help="The commit that fixed the bug, with its tests.")
-@click.option("--tests", metavar="PATH", multiple=True, help="Instead: test files, relative to --repo. Repeatable.")
-@click.option("--patch", metavar="FILE", default="", help="And the reference solution, a patch of --base.")
+@click.option(
+    "--tests", metavar="PATH", multiple=True, help="Without --fix: test files, relative to --repo. Repeatable."
+)
+@click.option(
+    "--patch", metavar="FILE", default="", help="Without --fix: the reference solution, as a patch for --base."
+)
 @click.option("--base", metavar="COMMIT", default="HEAD", help="Commit that --patch applies to. [default: HEAD]")
-@click.option("--description", metavar="TEXT", default="", help="Description, instead of the commit's message.")
+@click.option("--description", metavar="TEXT", default="", help="Description to use instead of the commit's message.")
 @work_flags
 @click.pass_obj
 def new_task(

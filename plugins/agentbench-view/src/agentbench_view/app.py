@@ -120,7 +120,7 @@ class Views:
     def _both(self, request: Request) -> tuple[OpenRun, OpenRun]:
         names = [request.query_params.get(letter, "") for letter in "ab"]
         if names[0] == names[1]:
-            raise InputError("Two different runs can be compared.", remedy="Select two runs in the list.")
+            raise InputError("Only two different runs can be compared.", remedy="Select two runs in the list.")
         return self._runs.get(names[0]), self._runs.get(names[1])
 
 

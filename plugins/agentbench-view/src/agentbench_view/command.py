@@ -16,7 +16,7 @@ from agentbench_core.harness import RUN, runs_directory, say
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. [default: any free port]")
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in the default browser.")
 def view(target: Path | None, port: int, open_browser: bool) -> int:
-    """Show runs in a browser, also while they are written.
+    """Show runs in a browser, including runs in progress.
 
     \b
     agentbench view                  the runs of the output directory

@@ -15,4 +15,4 @@ AGENTBENCH_API = 1
 @hookimpl
 def agentbench_register_commands(register: RegisterCommand) -> None:
     """Add ``agentbench view``."""
-    register("view", "agentbench_view.command:view", summary="show runs in a browser, also while they are written")
+    register("view", "agentbench_view.command:view", summary="show runs in a browser, including runs in progress")

@@ -36,7 +36,9 @@ class Endpoint:
         host, port = parse_address(listen, "executor.listen=") if listen else (LOOPBACK, 0)
         files = [ca, certificate, key]
         if any(files) and not all(files):
-            raise InputError("TLS needs three files: of the authority, the certificate and its key", remedy=_MAKE)
+            raise InputError(
+                "TLS requires three files: the certificate of the authority, the certificate and its key", remedy=_MAKE
+            )
         if not any(files) and not is_loopback(host):
             raise InputError(
                 f"{listen} is not on the loopback interface, so workers need certificates to connect",

@@ -36,7 +36,7 @@ class WorkersExecutor:
         if options.ca and options.processes:
             raise InputError(
                 "executor.processes starts workers without certificates, which this coordinator would refuse",
-                remedy="Leave it out, and start workers on this machine like on any other: agentbench worker run",
+                remedy="Leave it out, and start workers on this machine as on any other: agentbench worker run",
             )
         self._endpoint = Endpoint(options.listen, ca=options.ca, certificate=options.certificate, key=options.key)
         if not (self._endpoint.tls or self._processes()):
@@ -49,7 +49,7 @@ class WorkersExecutor:
 
     def run(self, work: Work) -> None:
         """Run the attempts on the workers; see the contract."""
-        assert self._endpoint is not None, "preflight comes first"
+        assert self._endpoint is not None, "preflight must be called first"
         with self._lock:
             if self._closed:
                 return

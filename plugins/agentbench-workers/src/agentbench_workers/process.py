@@ -57,12 +57,12 @@ def work(app: App, place: Place, stop: Deadline, note: Callable[[str], None]) ->
         app.registry.find("sandbox", name)
     files = (place.ca, place.certificate, place.key)
     if any(files) and not all(files):
-        raise InputError("TLS needs three files", remedy="Pass --ca, --certificate and --key.")
+        raise InputError("TLS requires three files", remedy="Pass --ca, --certificate and --key.")
     context = client_context(*map(Path, files)) if all(files) else None
     if context is None and not place.token:
         raise InputError(
             "a connection without certificates needs the token of the run, which only started processes have",
-            remedy="Pass --ca, --certificate and --key, made by: agentbench executor certs",
+            remedy="Pass --ca, --certificate and --key; to create these files: agentbench executor certs",
         )
     settings = WorkerSettings(
         name=place.name or f"{socket.gethostname()}-{os.getpid()}",

@@ -32,7 +32,7 @@ def programs_of(app: App) -> Sequence[Program]:
     found = []
     for name, agent, options in sorted(_agents(app), key=lambda each: each[0]):
         component = app.registry.find("agent", agent)
-        assert component.options is not None, "agents have options"
+        assert component.options is not None, "agents must have options"
         try:
             made = component.make(load(options, component.options, where=f"options of agent {agent!r}"))
             found.append(Program(agent=name, identity=dict(made.identity)))

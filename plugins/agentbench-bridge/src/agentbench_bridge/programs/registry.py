@@ -87,7 +87,7 @@ def check_integrity(archive: Path, integrity: str, package: str) -> None:
                 return
     raise UnavailableError(
         f"the downloaded package {package} does not have the expected hash {integrity}",
-        remedy="It was damaged or replaced on the way. Try again, and check your registry.",
+        remedy="It was damaged or replaced during the download. Try again, and check your registry.",
     )
 
 

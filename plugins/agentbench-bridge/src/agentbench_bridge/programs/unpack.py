@@ -88,7 +88,7 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
     if member.mode & 0o6000:
         raise _UnsafeError(f"{shown} is a setuid or setgid file")
     source = tar.extractfile(member)
-    assert source is not None, "a regular file"
+    assert source is not None, "the member must be a regular file"
     _make_directory(path.parent, into)
     with source, path.open("xb") as file:  # as there are no links, this stays in the directory
         shutil.copyfileobj(source, file)

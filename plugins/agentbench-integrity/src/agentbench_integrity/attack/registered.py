@@ -65,7 +65,7 @@ def adversaries(registry: Registry, globs: Sequence[str] = ()) -> Sequence[Confi
 
 def _with_defaults(registry: Registry, name: str) -> ConfiguredComponent:
     component = registry.find("agent", name)
-    assert component.options is not None, "agents have options"
+    assert component.options is not None, "agents must have options"
     return ConfiguredComponent(
         component=component, options=load({}, component.options, where=f"options of agent {name!r}")
     )

@@ -18,7 +18,9 @@ from agentbench_tasks.init.found import Found, find
 
 @click.command("init")
 @click.argument("directory", metavar="[DIR]", type=click.Path(path_type=Path, file_okay=False), default=Path())
-@click.option("--suite", metavar="NAME", default="", help="Name of the suite. [default: made from the project's name]")
+@click.option(
+    "--suite", metavar="NAME", default="", help="Name of the suite. [default: derived from the project's name]"
+)
 @click.option("--model", metavar="NAME", default="", help="Model of the agent. [default: rules instead of a model]")
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
 @click.pass_obj

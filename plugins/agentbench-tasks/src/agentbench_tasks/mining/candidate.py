@@ -215,7 +215,7 @@ class Candidate:
                 self.labels.append("neighbor_environment")
                 self._step(chosen.source)
             return task, text, trials, outcomes
-        assert failure is not None, "there is at least one setup"
+        assert failure is not None, "there must be at least one setup"
         raise failure
 
     def _setups(self, tree: CommitTree, deadline: Deadline) -> Iterable[Chosen]:

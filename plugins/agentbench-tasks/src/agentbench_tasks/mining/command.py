@@ -51,7 +51,10 @@ _UNRELATED = (Code.NO_TEST_CHANGE, Code.NO_SOURCE_CHANGE)
 @click.option("--limit", type=click.IntRange(min=1), help="Stop after this number of new tasks. [default: no limit]")
 @click.option("--workers", type=click.IntRange(min=1), default=_WORKERS, show_default=True, help="Parallel commits.")
 @click.option(
-    "--paths", metavar="GLOB", multiple=True, help="Use only commits that change such source files. Repeatable."
+    "--paths",
+    metavar="GLOB",
+    multiple=True,
+    help="Use only commits that change source files matching GLOB. Repeatable.",
 )
 @click.option(
     "--strict-names", is_flag=True, help="Reject fixes whose tests require names that only the fix introduces."

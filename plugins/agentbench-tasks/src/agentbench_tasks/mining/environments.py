@@ -76,7 +76,7 @@ class Environments:
             source = f"packages of a neighboring commit, as of {neighbor.date[:10]}: {neighbor.source}"
             yield self._chosen(wanted[0], neighbor, source, is_neighbor=True)
         elif not found_any:
-            assert failure is not None, "there is at least one recipe"
+            assert failure is not None, "there must be at least one recipe"
             raise RejectedError(failure.code, failure.reason)
 
     def _chosen(self, recipe: Recipe, found: Environment, source: str, *, is_neighbor: bool = False) -> Chosen:

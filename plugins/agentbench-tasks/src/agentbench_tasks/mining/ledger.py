@@ -86,7 +86,7 @@ class Ledger:
             except OSError as error:
                 raise InputError(
                     f"{self.path} cannot be written: {error.strerror}",
-                    remedy="Make space, and run the command again: it continues where it stopped.",
+                    remedy="Free some space, and run the command again: it continues where it stopped.",
                 ) from None
             for value in values:
                 self._take(value)

@@ -40,7 +40,7 @@ def with_other_files(command: str, files: Sequence[str], exists: Callable[[str],
         zone: value of ``TZ``.
     """
     split = _split(command)
-    assert split is not None, "the command runs pytest"
+    assert split is not None, "the command must run pytest"
     program, arguments = split
     retained = [word for word in arguments if not exists(_path(word))]
     variables = [f"PYTHONHASHSEED={seed}", f"TZ={zone}", "PYTHONDONTWRITEBYTECODE=1"]

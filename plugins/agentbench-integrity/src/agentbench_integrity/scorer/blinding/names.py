@@ -22,7 +22,7 @@ class Assigned:
     @property
     def value(self) -> ast.expr:
         """The assigned value."""
-        assert self.node.value is not None, "an annotation without a value binds nothing"
+        assert self.node.value is not None, "an annotation without a value must not count as a binding"
         return self.node.value
 
 
