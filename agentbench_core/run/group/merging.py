@@ -221,7 +221,7 @@ def _missing(parts: Sequence[ShardRun]) -> set[tuple[str, int]]:
 
 def _incomplete(parts: Sequence[ShardRun], missing: set[tuple[str, int]], *, all_read: bool) -> Iterator[InputError]:
     """An error for each run without all of its attempts; and one for missing shards, if all runs could be read."""
-    otherwise = "or merge what is there: --partial"
+    otherwise = "or merge the available attempts: --partial"
     count = parts[0].shard.count
     by_shard: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
     for attempt in sorted(missing):

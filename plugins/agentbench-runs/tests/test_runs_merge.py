@@ -184,7 +184,7 @@ class TestRefused:
         assert ended.code == 2
         assert ended.err == (
             "error: shards of variant 'baseline' are missing: 2/3\n"
-            "Pass the runs of all shards, or merge what is there: --partial\n"
+            "Pass the runs of all shards, or merge the available attempts: --partial\n"
         )
 
     def test_missing_attempts(self, agentbench: Agentbench) -> None:
@@ -192,7 +192,10 @@ class TestRefused:
         ended = agentbench("runs", "merge", *parts, "--into", "merged")
         assert ended.code == 2
         assert "baseline-2 (shard 2/3, completed) lacks 2 of its" in ended.err
-        assert f"agentbench run --resume {Path(parts[1]).resolve()}; or merge what is there: --partial" in ended.err
+        assert (
+            f"agentbench run --resume {Path(parts[1]).resolve()}; or merge the available attempts: --partial"
+            in ended.err
+        )
 
     @pytest.mark.parametrize(
         ("fields", "words"),

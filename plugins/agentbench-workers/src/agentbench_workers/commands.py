@@ -131,7 +131,7 @@ def run(
     The coordinator is `agentbench run --executor workers --set executor.listen=HOST:PORT`. This machine needs the same
     versions of agentbench and its plugins, and no keys of model providers. The coordinator can run any command on it.
 
-    Ctrl-C and SIGTERM end it in order: other workers repeat what it is running.
+    Ctrl-C and SIGTERM shut it down gracefully: other workers repeat the attempts that it is running.
 
     Exit code: 3 if the coordinator refuses this worker, or cannot be reached; 130 if it was interrupted.
     """
