@@ -54,7 +54,7 @@ def record_attempt(plan: AttemptPlan, session: Session, store: Store) -> None:
         write_evidence(plan, result, writer.files, setup=session.shared.setup_output(plan.task))
     except OSError as error:
         writer.log.emit(Warning_(message=f"evidence is incomplete: {error}"))
-    writer.finish(lambda: Conclusion.of(result))
+    writer.finish(lambda: Conclusion.of(result))  # if this raises, the record is an infrastructure error
 
 
 def run_attempt(

@@ -146,7 +146,7 @@ class _Repair:
             if decision.action == "stop":
                 return self._stopped(decision.task)
             outcome = self._do(decision)
-            if self._known.last.passed and not self._known.first.passed:
+            if self._known.last.passed and not self._known.first.passed:  # one that passed at first proves nothing
                 return AgentResult(message="the failing command passes")
             if self._same_failures >= self._options.same_failure:
                 return _gave_up(f"the command still fails in the same way (changes tried: {self._same_failures})")
