@@ -89,7 +89,7 @@ def _conditions(run: RunView, records: Sequence[AttemptRecord]) -> Iterator[str]
     if unscored:
         yield f"not scored (infrastructure errors, not failures): {unscored}"
     if run.manifest.shard:
-        yield f"shard {run.manifest.shard}: a part of the attempts; merge the runs of all shards before you compare"
+        yield f"shard {run.manifest.shard}: only part of the attempts; merge the runs of all shards before comparing"
     planned = run.manifest.planned
     if planned > len(records):
         yield f"not attempted: {planned - len(records)} of {planned}"

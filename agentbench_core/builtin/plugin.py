@@ -62,7 +62,7 @@ def agentbench_register_tools(register: Register[Tool]) -> None:
     register("list_files", list_files, ListFilesOptions, summary="paths under a directory")
     register("read_file", read_file, ReadFileOptions, summary="text of a file, or some of its lines")
     register("search", search, SearchOptions, summary="matching lines, in all or some files")
-    register("apply_patch", apply_patch, NoOptions, summary="a unified diff: all hunks or nothing")
+    register("apply_patch", apply_patch, NoOptions, summary="applies a unified diff: all hunks or none")
     register("run", run, RunOptions, summary="a shell command in the sandbox")
 
 

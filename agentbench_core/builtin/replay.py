@@ -132,7 +132,7 @@ class Replay:
             return completion
         recorded = self._run.file(*answer.repeated, completion.native, at_most=1 << 30) if completion.native else None
         if recorded is None:
-            raise LLMError(f"the recorded response {completion.native or '(unknown)'} is missing in {self._from}")
+            raise LLMError(f"the recorded response {completion.native or '(unknown)'} is missing from {self._from}")
         try:
             head, _, body = recorded.partition(b"\n")
             begun = json.loads(head)

@@ -47,7 +47,7 @@ def cache_checks() -> Iterator[Check]:
     leftovers = Scratch.leftovers()
     if leftovers:
         total = size_text(sum(map(bytes_of, leftovers)))
-        detail = f"{len(leftovers)} directories of killed runs in {tempfile.gettempdir()}, {total}"
+        detail = f"directories of killed runs in {tempfile.gettempdir()}: {len(leftovers)}, {total}"
         yield Check("leftovers", "warning", detail, _removal(leftovers))
 
 
@@ -55,13 +55,13 @@ def _cache(name: str, what: str, root: Path, parts: Sequence[Path]) -> Check:
     if not parts:
         return Check(name, "ok", f"no {what}")
     sizes = {path: bytes_of(path) for path in parts}
-    detail = f"{len(parts)} {what} in {root}, {size_text(sum(sizes.values()))}"
+    detail = f"{what} in {root}: {len(parts)}, {size_text(sum(sizes.values()))}"
     stale = [path for path in parts if _age_days(path) > STALE_DAYS]
     if not stale:
         return Check(name, "ok", detail)
     old = size_text(sum(sizes[path] for path in stale))
-    remedy = f"{_removal(stale)}\nA later run writes them again if it needs them."
-    return Check(name, "warning", f"{detail}; {len(stale)} not changed for {STALE_DAYS} days, {old}", remedy)
+    remedy = f"{_removal(stale)}\nLater runs will recreate them if necessary."
+    return Check(name, "warning", f"{detail}; unchanged for {STALE_DAYS} days: {len(stale)}, {old}", remedy)
 
 
 def _removal(paths: Sequence[Path]) -> str:

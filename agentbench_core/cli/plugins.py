@@ -69,7 +69,7 @@ def print_plugins(app: App, kind: str | None) -> None:
 def _only_number(adversaries: Sequence[Component]) -> _Row:
     origins = sorted({_origin(component.source) for component in adversaries})
     how = "for `agentbench tasks attack`; see: agentbench plugins list --kind agent"
-    return f"{len(adversaries)} adversaries", ", ".join(origins), how
+    return f"{len(adversaries)} {'adversary' if len(adversaries) == 1 else 'adversaries'}", ", ".join(origins), how
 
 
 def _line(component: Component, conflicts: Iterable[tuple[str, str]]) -> _Row:

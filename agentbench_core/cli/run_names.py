@@ -121,7 +121,7 @@ def _latest(out: Path, text: str, back: int, variant: str | None) -> Path:
         shared = {other.variant for other in every if other.group_id == run.group_id}
         if variant is None and len(shared) > 1:
             others = name_some(sorted(shared))
-            say(f"note: {text} is {run.short_name}; its command ran these variants: {others}", err=True)
+            say(f"note: {text} is {run.short_name}; the same command ran these variants: {others}", err=True)
         return run.directory
     if not every:
         raise InputError(f"{text}: there are no runs in {out}", remedy="Start one: agentbench run --suite NAME")
@@ -132,7 +132,8 @@ def _latest(out: Path, text: str, back: int, variant: str | None) -> Path:
             remedy=f"Variants of these runs: {name_some(variants)}. {_SEE}",
         )
     which = "" if variant is None else f" of variant {variant!r}"
-    raise InputError(f"{text}: {out} has {len(runs)} runs{which}, so the oldest one is latest~{len(runs) - 1}")
+    count = f"{len(runs)} run{'s' * (len(runs) != 1)}{which}"
+    raise InputError(f"{text}: {out} has {count}, so the oldest one is latest~{len(runs) - 1}")
 
 
 def _names(path: Path, run: RunName | None) -> Sequence[str]:

@@ -56,7 +56,7 @@ def run_filters(command: Callable[..., R]) -> Callable[..., R]:
         *args: Any, since: datetime.date | None, until: datetime.date | None, tag: tuple[str, ...], **options: Any
     ) -> R:
         if since is not None and until is not None and since > until:
-            raise click.UsageError(f"--since {since} is after --until {until}, so no run is between them")
+            raise click.UsageError(f"--since {since} is after --until {until}, so no run can match")
         globs = {name: options.pop(name) for name in _GLOBS}
         days = DateRange(since=since, until=until)
 
@@ -98,7 +98,7 @@ def selected_runs(out: Path, selects: RunFilter, filters: str, *, as_json: bool)
     every = list_runs(out, lambda error: say(f"skipped: {error.message}", err=True))
     runs = [run for run in every if selects(run)]
     if not runs and every:
-        say(f"none of the {len(every)} runs in {out} matches {filters}", err=as_json)
+        say(f"no run in {out} matches {filters} (runs: {len(every)})", err=as_json)
     elif not runs:
         say(f"no runs in {out}{'' if out.exists() else near(out)}", err=as_json)
     return runs

@@ -58,7 +58,7 @@ def write_final_workspace(run_dir: Path, attempt: str, into: Path, root: str) ->
     if task.spec.repo.commit != state.commit:
         raise InputError(
             f"{task.directory} is now at commit {task.spec.repo.commit}; the attempt started from {state.commit}",
-            remedy="Pass the tasks as they were: --tasks DIR",
+            remedy="Pass the directory of the original tasks: --tasks DIR",
         )
     _check_new(into)
     is_whole = _write(run, layout.task_directory(task_id, repeat), state, task, into)

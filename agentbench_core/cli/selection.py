@@ -32,7 +32,7 @@ def date_flags(command: Callable[..., R]) -> Callable[..., R]:
     @functools.wraps(command)
     def with_dates(*args: Any, since: datetime.date | None, until: datetime.date | None, **options: Any) -> R:
         if since is not None and until is not None and since > until:
-            raise click.UsageError(f"--since {since} is after --until {until}, so no task is between them")
+            raise click.UsageError(f"--since {since} is after --until {until}, so no task can match")
         return command(*args, dates=DateRange(since=since, until=until), **options)
 
     since = click.option(
@@ -65,8 +65,8 @@ def dated(tasks: Sequence[Task], dates: DateRange) -> Sequence[Task]:
     if tasks and not chosen:
         other = len(tasks) - undated
         raise InputError(
-            f"no task was left by {dates}: {other} {'has' if other == 1 else 'have'} another date, {undated} no date",
-            remedy="Dates are listed by: agentbench tasks list. To set one: provenance.date in task.yaml",
+            f"no task matches {dates}: {other} {'has' if other == 1 else 'have'} another date, {undated} no date",
+            remedy="Dates are listed by: agentbench tasks list. To set a date, add provenance.date to task.yaml.",
         )
     if undated and dates.is_limited:
         say(f"note: {dates}: {undated} of {len(tasks)} tasks left out because they have no date", err=True)

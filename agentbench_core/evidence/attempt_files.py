@@ -106,12 +106,12 @@ def write_refused(directory: Path, error: OSError | None) -> RunStoppedError:
     if isinstance(error, FileNotFoundError):
         return RunStoppedError(
             f"{directory} was removed or moved during the run",
-            remedy="No further attempts were started. If it was moved, resume it there: agentbench run --resume DIR",
+            remedy="No further attempts were started. If it was moved, pass its new path: agentbench run --resume DIR",
         )
     return RunStoppedError(
         f"cannot write to {directory}: {error.strerror or error}",
-        remedy="Recorded attempts are safe. Free disk space, or make it writable, and run: agentbench run --resume "
-        + shlex.quote(str(directory)),
+        remedy="Recorded attempts are safe. Free disk space, or make the directory writable, then run: "
+        "agentbench run --resume " + shlex.quote(str(directory)),
     )
 
 

@@ -112,7 +112,7 @@ def parsed(line: bytes, *, sealed: bool) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
     if sealed and not isinstance(value.get("type", ""), str):
-        raise ValueError("its type is not text")
+        raise ValueError("its type is not a string")
     return value
 
 

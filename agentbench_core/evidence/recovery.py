@@ -31,7 +31,7 @@ def lock_run(directory: Path) -> Iterator[None]:
     """
     try:
         if (directory / layout.LOCK).is_symlink():  # the lock would be created, or emptied, elsewhere
-            raise InputError(f"{directory / layout.LOCK} is a link", remedy="Remove it: it does not belong to a run.")
+            raise InputError(f"{directory / layout.LOCK} is a link", remedy="Remove the link: it is not part of a run.")
         # Not thread-local: another thread may release it.
         lock = filelock.FileLock(directory / layout.LOCK, thread_local=False)
         lock.acquire(timeout=0.2, poll_interval=0.02)  # `runs list` holds it for a moment to see whether it is free

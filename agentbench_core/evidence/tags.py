@@ -96,7 +96,7 @@ def _problem(key: str, value: object) -> str:
     if not _KEY.fullmatch(key):
         return "a key has at most 63 letters, digits and . _ / -, and begins and ends with a letter or digit"
     if not isinstance(value, str):
-        return "its value is not text"
+        return "its value is not a string"
     if len(value) > _LONGEST_VALUE:
         return f"its value has more than {_LONGEST_VALUE} characters"
     return "" if value.isprintable() else "its value contains control characters"

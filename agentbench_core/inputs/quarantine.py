@@ -194,7 +194,7 @@ def wilson(events: int, of: int, confidence: float = 0.95) -> tuple[float, float
         ValueError: ``events`` is not within 0 to ``of``, or ``confidence`` is not between 0 and 1.
     """
     if not 0 <= events <= of:
-        raise ValueError(f"no interval for {events} of {of}")
+        raise ValueError(f"events must be between 0 and {of}: {events}")
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1: {confidence}")
     if not of:

@@ -67,7 +67,7 @@ KINDS: Mapping[str, Kind] = _by_name(
                 "agents that use a model need this, or `--allow-unisolated`",
                 "images": "uses `environment.docker_image`",
                 "programs": "can run agents that are programs: mounts their directories read-only, and gives them an "
-                "address whose connections are accepted on the host",
+                "address at which the host accepts their connections",
             },
             setting="one",
             usage="--sandbox NAME",
@@ -140,7 +140,7 @@ KINDS: Mapping[str, Kind] = _by_name(
             plural="executors",
             contract=lambda: agentbench_core.Executor,
             method="run",
-            capabilities={"remote": "runs attempts in other processes, so that this one needs no sandbox"},
+            capabilities={"remote": "runs attempts in other processes, so this process needs no sandbox"},
             setting="one",
             usage="--executor NAME",
         ),

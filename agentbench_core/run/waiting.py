@@ -37,7 +37,8 @@ def run_preflight(component: Component, question: Callable[[], T], *, seconds: f
     if not future.done():
         raise UnavailableError(
             f"{who} of {component.source.distribution} did not complete its {what} within {seconds:g} s",
-            remedy="Try again with more time: --set run.preflight_sec=600. Or choose another: agentbench plugins list",
+            remedy="Allow more time: --set run.preflight_sec=600. "
+            f"Or choose another {component.kind}: agentbench plugins list",
         )
     try:
         return future.result()
@@ -164,5 +165,5 @@ class DiskGuard:
         for directory in self._paths:
             free = shutil.disk_usage(directory).free
             if free < self._min_free:
-                return f"only {free >> 20} MB are free at {directory}, and run.min_free_mb is {self._min_free >> 20}"
+                return f"only {free >> 20} MB are free at {directory}, but run.min_free_mb is {self._min_free >> 20}"
         return ""

@@ -20,9 +20,7 @@ MOST_ATTEMPTS = 1_000_000
 
 def _check_numbers(shard: Shard, _: Any, count: int) -> None:
     if not 1 <= shard.index <= count <= MOST_SHARDS:
-        raise ValueError(
-            f"there is no shard {shard.index}/{count}: the first is 1/N and the last N/N, with N at most {MOST_SHARDS}"
-        )
+        raise ValueError(f"{shard.index}/{count} is not a shard: expected I/N with 1 <= I <= N <= {MOST_SHARDS}")
 
 
 @attrs.frozen
@@ -58,7 +56,9 @@ def parse_shard(text: str) -> Shard:
             raise ValueError(f"{text!r} is not a shard")
         return Shard(index=int(match[1]), count=int(match[2]))
     except ValueError as error:
-        raise InputError(str(error), remedy="Pass its number and the number of all shards, such as 2/8.") from None
+        raise InputError(
+            str(error), remedy="Pass the number of the shard and the total number of shards, such as 2/8."
+        ) from None
 
 
 def planned_repeats(task_id: str, repeats: int, shard: Shard | None) -> Sequence[int]:

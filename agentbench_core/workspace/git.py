@@ -179,7 +179,7 @@ class Git:
                 *complete, rest = (rest + chunk).split(b"\0")
                 yield from complete
                 if len(rest) > _LONGEST_LINE:
-                    raise InputError(f"git {arguments[0]} prints a name with more than {_LONGEST_LINE} bytes")
+                    raise InputError(f"git {arguments[0]} printed a name longer than {_LONGEST_LINE} bytes")
 
     def resolve(self, name: str, deadline: Deadline) -> str | None:
         """The id of a name or expression, or None if it does not exist."""

@@ -83,7 +83,7 @@ def _only_branch(git: Git, source: Source, deadline: Deadline) -> str:
     remedy = "Check out the branch to use."
     if source.bundle:
         remedy = "Create the bundle with `git bundle create FILE --all`, which includes HEAD."
-    raise InputError(f"NO_HEAD: {source.name} has {len(branches)} branches, but no current one", remedy=remedy)
+    raise InputError(f"NO_HEAD: {source.name} has {len(branches)} branches, but no current branch", remedy=remedy)
 
 
 # --- errors ------------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def _only_branch(git: Git, source: Source, deadline: Deadline) -> str:
 def _failed(source: Source, error: GitFailedError) -> InputError | UnavailableError:
     if "promisor remote" in error.stderr:
         return InputError(
-            f"PARTIAL_CLONE: {source.name} is a partial clone: it lacks objects of its history",
+            f"PARTIAL_CLONE: {source.name} is a partial clone: some objects of its history are missing",
             remedy="Use the URL of the repository that it was cloned from, or a clone made without `--filter`.",
         )
     if "prerequisite commits" in error.stderr or "did not send all necessary objects" in error.stderr:
@@ -105,11 +105,11 @@ def _failed(source: Source, error: GitFailedError) -> InputError | UnavailableEr
 def _shallow(source: Source) -> InputError:
     if source.bundle:
         return InputError(
-            f"SHALLOW_CLONE: the bundle {source.path} has only a part of the history",
+            f"SHALLOW_CLONE: the bundle {source.path} contains only part of the history",
             remedy="Create it with `git bundle create FILE --all` in a clone that has the whole history.",
         )
     return InputError(
-        f"SHALLOW_CLONE: {source.name} has only a part of its history",
+        f"SHALLOW_CLONE: {source.name} contains only part of its history",
         remedy="Run `git fetch --unshallow` there, or use the repository that it was cloned from.",
     )
 

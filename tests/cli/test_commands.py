@@ -182,7 +182,7 @@ def test_tasks_list_by_date(agentbench: Any, dated: None, flags: list[str], name
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--since", "2025-03-02"], "no task was left by --since 2025-03-02: 2 have another date, 1 no date"),
+        (["--since", "2025-03-02"], "no task matches --since 2025-03-02: 2 have another date, 1 no date"),
         (["--since", "2025-02-30"], "'2025-02-30' is not a date such as 2025-03-01."),
         (["--since", "yesterday"], "'yesterday' is not a date"),
         (["--since", "2025-03-01", "--until", "2025-02-01"], "--since 2025-03-01 is after --until 2025-02-01"),

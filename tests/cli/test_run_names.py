@@ -62,7 +62,7 @@ def test_a_run_has_many_names(agentbench: Any, typed: str, found: str) -> None:
 def test_latest_of_several_variants_is_named_in_a_note(agentbench: Any) -> None:
     run_id, note = _shown(agentbench, "latest")
     assert run_id.endswith("0003")
-    assert note == "note: latest is two-0003; its command ran these variants: one, two\n"
+    assert note == "note: latest is two-0003; the same command ran these variants: one, two\n"
     assert _shown(agentbench, "latest:two") == (run_id, "")
 
 

@@ -58,7 +58,7 @@ def test_filters(agentbench: Any, flags: list[str], found: str) -> None:
     """Days are in UTC; the JSON lists the selected runs, oldest first."""
     done = agentbench("runs", "list", "--json", *flags)
     assert "".join(Path(run["directory"]).name for run in json.loads(done.out)) == found
-    assert done.err == ("" if found else f"none of the 3 runs in artifacts/runs matches {' '.join(flags)}\n")
+    assert done.err == ("" if found else f"no run in artifacts/runs matches {' '.join(flags)} (runs: 3)\n")
 
 
 @pytest.mark.usefixtures("runs")

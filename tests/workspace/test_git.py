@@ -155,5 +155,5 @@ def test_overlong_name_is_refused(tmp_path: Path, deadline: Deadline, monkeypatc
         writer.add("/".join(["d" * 100] * 30), "100644", 1, (b"x",))
     monkeypatch.setattr(git_module, "_LONGEST_LINE", 2000)
     monkeypatch.setattr(git_module, "_CHUNK", 500)
-    with pytest.raises(InputError, match="prints a name with more than 2000 bytes"):
+    with pytest.raises(InputError, match="printed a name longer than 2000 bytes"):
         list(repository.lines("ls-tree", "-r", "-z", writer.tree, deadline=deadline))

@@ -331,7 +331,7 @@ def test_a_repository_without_a_current_branch(origin: Path, tmp_path: Path, git
     """It is not clear which of the branches is meant."""
     git(origin, "symbolic-ref", "HEAD", "refs/heads/unborn")
     message = refusal(tmp_path, "origin")
-    assert message.startswith("NO_HEAD: origin has 2 branches, but no current one")
+    assert message.startswith("NO_HEAD: origin has 2 branches, but no current branch")
     assert "Check out" in message
     git(origin, "bundle", "create", "-q", "../b", "main", "side")
     assert "--all" in refusal(tmp_path, "b")

@@ -199,7 +199,7 @@ class RunState(RunObserver):
         """Remove the attempt, without a result."""
         with self.lock:
             self.running.pop(record.attempt_id, None)
-        self.note(f"{attempt_name(record.task_id, record.repeat)}: {explanation}; the attempt is repeated")
+        self.note(f"{attempt_name(record.task_id, record.repeat)}: {explanation}; the attempt will be repeated")
 
     def report_started(self, reporter: str) -> None:
         """Add the reporter."""

@@ -189,9 +189,7 @@ class AgentPhase:
 
     def _save(self, name: str, data: bytes) -> None:
         if not _EVIDENCE.fullmatch(name):
-            raise InputError(
-                f"invalid name of a file of evidence: {name!r}", remedy="Use letters, digits and -_. only."
-            )
+            raise InputError(f"invalid name of an evidence file: {name!r}", remedy="Use letters, digits and -_. only.")
         self._files.write(f"agent/{name}", data)
 
     def _label(self, name: str, evidence: str) -> None:

@@ -137,7 +137,7 @@ class AttemptQueue:
         plan, losses, returns = attempt.plan, attempt.losses + counts, attempt.returns + (not counts)
         name, repeats = f"{plan.task.spec.id}, repeat {plan.repeat}", losses < MOST_LOSSES and returns < MOST_RETURNS
         if not repeats:
-            attempt.run.stop.request(f"{name}: {why}; it was lost {losses + returns} times")
+            attempt.run.stop.request(f"{name}: {why}; the attempt was lost {losses + returns} times")
         else:
             attempt.run.store.archive_attempt(plan.task.spec.id, plan.repeat, plan.attempt_id)
         with self._changed:

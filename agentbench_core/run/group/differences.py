@@ -134,7 +134,8 @@ def environment_differences(like: ReproducedRun, now: RunDirectory) -> tuple[str
     except AgentBenchError as error:
         return (f"environments: not compared: {error.message}",)
     without = [task_id for task_id in made if task_id not in before]
-    missing = [f"environment of {_some(without)}: not compared, because the earlier run has none"] if without else []
+    reason = "not compared, because the earlier run recorded none"
+    missing = [f"environment of {_some(without)}: {reason}"] if without else []
     return (*missing, *environments_differ(before, made))
 
 

@@ -64,7 +64,7 @@ def write_merge(merge: Merge, directory: Path) -> None:
 
 
 def _changed(part: ShardRun) -> InputError:
-    return InputError(f"{part.run.directory} has changed while it was being merged", remedy="Merge it again.")
+    return InputError(f"{part.run.directory} changed while it was being merged", remedy="Merge it again.")
 
 
 def _invalid(where: str, why: object) -> InputError:
@@ -124,7 +124,7 @@ class _Writer:
         if attempt is None:
             return ""
         if not isinstance(attempt, str):
-            return "its attempt id is not text"
+            return "its attempt id is not a string"
         if self._owners.get(attempt, part) is not part:
             return f"its attempt {attempt!a} belongs to another run"
         if type_ == event_type(TaskStarted):

@@ -119,14 +119,16 @@ def _checked(run: RunDirectory) -> ShardRun:
     if manifest.merged:
         raise InputError(f"{where} is already a merged run", remedy="Pass the runs of the shards instead.")
     if manifest.shard is None:
-        raise InputError(f"{where} is not the run of a shard", remedy="Run it with --shard I/N to merge it.")
+        raise InputError(
+            f"{where} is not the run of a shard", remedy="Only runs started with --shard I/N can be merged."
+        )
     if is_locked(where):
-        raise InputError(f"{where} is in progress", remedy="Wait until it is finished.")
+        raise InputError(f"{where} is in progress", remedy="Wait until the run has finished.")
     size, _ = (_size(where / name) for name in (layout.EVENTS, layout.ATTEMPTS))
     _check_times(manifest, where)
     for name in ("tasks", "superseded"):
         if (where / name).is_symlink():
-            raise InputError(f"{where / name} is a link", remedy="Remove it: it does not belong to a run.")
+            raise InputError(f"{where / name} is a link", remedy="Remove the link: it is not part of a run.")
     digests = {task.id: task.digest for task in manifest.tasks}
     if len(digests) < len(manifest.tasks) or not all(re.fullmatch(NAME_PATTERN, name) for name in digests):
         raise InputError(f"{where / layout.MANIFEST} has an invalid list of tasks", remedy="Restore it from a copy.")
@@ -170,7 +172,7 @@ def _mixed_up(parts: Sequence[ShardRun]) -> Iterator[InputError]:
             for attempt in filter(None, (record.attempt_id, record.supersedes)):
                 other = owners.get(attempt, part)
                 if other is not part:
-                    yield _foreign(part.run.directory, record, f"attempt {attempt!a} is in {other.run.directory}, too")
+                    yield _foreign(part.run.directory, record, f"attempt {attempt!a} is also in {other.run.directory}")
                     break
             else:
                 continue
@@ -191,7 +193,7 @@ def _other_plan(first: RunDirectory, other: RunDirectory) -> InputError | None:
     if not result:
         return None
     return InputError(
-        "\n  ".join([f"{other.directory} does not have the plan of {first.directory}:", *_shortened(result)]),
+        "\n  ".join([f"{other.directory} does not have the same plan as {first.directory}:", *_shortened(result)]),
         remedy="Merge only runs of the same command, with the same versions on all machines.",
     )
 
@@ -204,7 +206,7 @@ def _environments(parts: Sequence[ShardRun]) -> Iterator[InputError]:
         where, made = part.run.directory, environments(part.run)
         for other in {first[task_id]: None for task_id in made if task_id in first}:
             if result := environments_differ(facts[other], made, machines=False):
-                lines = [f"{where} was run in other environments than {other}:", *_shortened(result)]
+                lines = [f"{where} was run in different environments than {other}:", *_shortened(result)]
                 yield InputError("\n  ".join(lines), remedy="Use the same image and packages on all machines.")
         for task_id, of_task in made.items():
             facts[first.setdefault(task_id, where)].setdefault(task_id, of_task)

@@ -160,7 +160,7 @@ class Call:
     def start_exchange(self) -> None:
         """Reserve the worst case of an exchange and record its start, which is on disk when this returns."""
         if self._under_way:
-            self.failed(FailedExchange(error="unknown", message="the provider did not report how it ended"))
+            self.failed(FailedExchange(error="unknown", message="the provider did not report how the exchange ended"))
         try:
             self.deadline.check()
             self._reserve()

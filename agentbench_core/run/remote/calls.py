@@ -46,7 +46,8 @@ class Calls:
                 if time.monotonic() > until:
                     raise UnavailableError(
                         f"the coordinator cannot be reached: {error}",
-                        remedy="If its run has ended, nothing is lost. Otherwise check the network, and start again.",
+                        remedy="If the run has ended, nothing is lost. "
+                        "Otherwise, check the network and restart the worker.",
                     ) from None
                 time.sleep(_PAUSE_SEC)
 

@@ -115,7 +115,7 @@ class Coordinator:
         except (AttemptStop, RunStoppedError):  # the attempt, or the whole run, has ended
             yield {"lost": True}
         except Exception as error:  # noqa: BLE001 - an error here must not end the thread that serves a worker
-            self._queue.note(f"the call {method!r} of a worker failed: {type(error).__name__}: {error}")
+            self._queue.note(f"a worker's call {method!r} failed: {type(error).__name__}: {error}")
             yield {"refused": "this call could not be answered"}
 
     def _hello(self, peer: str, document: Document) -> Iterator[Any]:
@@ -127,7 +127,7 @@ class Coordinator:
         if not 1 <= hello.places <= _MOST_PLACES:
             raise InputError(f"places must be between 1 and {_MOST_PLACES}")
         if not hello.name.strip():
-            raise InputError("a worker needs a name")
+            raise InputError("a worker must have a name")
         different = dict.fromkeys(
             line
             for _, run in self._runs.values()
@@ -262,7 +262,7 @@ class Coordinator:
         with self._lending.violations(lease):
             lease.concluded(conclusion)
         if conclusion.outcome is Outcome.INTERRUPTED and not (self._stopped() or lease.attempt.run.stop.reason):
-            self._lending.lose(lease, f"worker {lease.worker} interrupted it: {conclusion.explanation[:2000]}")
+            self._lending.lose(lease, f"worker {lease.worker} interrupted the attempt: {conclusion.explanation[:2000]}")
             yield {}
             return
         yield {} if self._lending.record(lease, lambda: lease.final(conclusion)) else {"lost": True}

@@ -185,7 +185,7 @@ class Lending:
         try:
             yield
         except InputError as error:
-            why = f"it sent something invalid: {error.message}"
+            why = f"it sent an invalid message: {error.message}"
             self.refuse(lease.worker, why)
             self.lost(lease.worker, why)
             raise
@@ -242,7 +242,7 @@ class Lending:
         begun = lease.received > 0
         if not begun:
             self.refuse(lease.worker, problem)
-        self.lose(lease, f"worker {lease.worker} gave it back: {problem}", counts=begun)
+        self.lose(lease, f"worker {lease.worker} returned the attempt: {problem}", counts=begun)
 
     def lose(self, lease: Lease, why: str, *, counts: bool = True) -> None:
         """Record a lost attempt as interrupted, and let another worker repeat it, unless the run has been stopped."""
@@ -285,7 +285,7 @@ class Lending:
                 leases = list(self._leases.values())
             for lease in leases:
                 if stopped_at is not None and now - stopped_at > _GRACE_SEC:
-                    self.lose(lease, "the run was stopped, and its worker did not end it")
+                    self.lose(lease, "the run was stopped, and the worker did not end the attempt")
 
     def _take_back(self, now: float) -> None:
         """Drop workers, and take back attempts of others, if nothing was heard for the time of a lease."""
@@ -297,9 +297,9 @@ class Lending:
                 seen[lease.worker] = max(seen[lease.worker], lease.seen)
         for name, last in seen.items():
             if now - last > self._lease_sec:
-                self.lost(name, f"nothing was heard from it for {self._lease_sec:g} s")
+                self.lost(name, f"it sent no message for {self._lease_sec:g} s")
         for lease in leases:
             if now - lease.seen > self._lease_sec:
-                self.lose(lease, f"worker {lease.worker} does not run it any more")
+                self.lose(lease, f"worker {lease.worker} no longer runs the attempt")
             elif lease.is_overdue:
-                self.lose(lease, f"worker {lease.worker} did not end it within {lease.longest_sec:.0f} s")
+                self.lose(lease, f"worker {lease.worker} did not end the attempt within {lease.longest_sec:.0f} s")

@@ -171,7 +171,7 @@ class ModelCalls:
         """Begin a call; ``None`` if the messages that it leaves out are not known any more."""
         line = self._line(call.budgets)
         if call.id in self._forgotten:
-            raise InputError(f"the answer of model call {call.id} is no longer kept")
+            raise InputError(f"the response of model call {call.id} is no longer available")
         if sum(not each.ended for each in self._exchanges.values()) >= MOST_CALLS:
             raise InputError(f"an attempt may make at most {MOST_CALLS} concurrent model calls")
         while len(self._exchanges) > _KEPT and next(iter(self._exchanges.values())).ended:
@@ -226,7 +226,7 @@ class ModelCalls:
                 known = budget.share(max_tokens=share.max_tokens, max_cost_usd=share.max_cost_usd)
                 self._budgets[share.id] = known
             if known.parent is not budget:
-                raise InputError(f"budget {share.id} has another parent")
+                raise InputError(f"budget {share.id} has a different parent")
             budget = known
             line.insert(0, budget)
         return line

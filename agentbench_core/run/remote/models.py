@@ -178,7 +178,7 @@ class RemoteModels:
                 like = left_out = 0
                 last = self._last_part(call, native)
             if not last.is_last:
-                raise Interrupted("the answer of a model call is incomplete")
+                raise Interrupted("the response of a model call is incomplete")
             if native is None:
                 sent.add(number, request)
             return self._result(last, line)

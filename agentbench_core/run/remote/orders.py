@@ -81,7 +81,7 @@ def received_task(document: TaskDocument, directory: Path) -> Task:
         HiddenFile(path=file.path, data=decoded(file.data), executable=file.executable) for file in document.hidden
     )
     if (found := task_digest(spec, hidden)) != document.digest:
-        raise InputError(f"{where} was read differently here: its digest is {found}, not {document.digest}")
+        raise InputError(f"{where} is different here: its digest is {found}, not {document.digest}")
     return Task(
         spec=spec,
         directory=directory,
@@ -109,7 +109,7 @@ def received_variant(document: RunDocument, registry: Registry, *, allow_unisola
         here = dict(variant.programs.get(agent, {}))
         if here != dict(identity):
             raise UnavailableError(
-                f"agent {agent!r} has another program here: {_listed(here)} instead of {_listed(identity)}",
+                f"agent {agent!r} has a different program here: {_listed(here)} instead of {_listed(identity)}",
                 remedy="Install the same version: agentbench agents install",
             )
     if variant.digest != document.variant_digest:
@@ -131,14 +131,14 @@ def version_differences(
     """How the versions that a run uses differ from those of a worker; one sentence per difference."""
     results = []
     if attrs.evolve(harness, source="") != attrs.evolve(here, source=""):
-        results.append(f"agentbench-core is {here.shown}, this run uses {harness.shown}")
+        results.append(f"agentbench-core is {here.shown}; this run uses {harness.shown}")
     versions = {plugin.name: f"{plugin.distribution} {plugin.version}" for plugin in installed}
     for plugin in plugins:
         wanted, found = f"{plugin.distribution} {plugin.version}", versions.get(plugin.name)
         if found is None:
-            results.append(f"plugin {plugin.name!r} is not installed, this run uses {wanted}")
+            results.append(f"plugin {plugin.name!r} is not installed; this run uses {wanted}")
         elif found != wanted:
-            results.append(f"plugin {plugin.name!r} is {found}, this run uses {wanted}")
+            results.append(f"plugin {plugin.name!r} is {found}; this run uses {wanted}")
     return results
 
 

@@ -212,7 +212,7 @@ class TestRefused:
         parts = [shard_of(1), shard_of(2), shard_of(3, run=fields)]
         ended = agentbench("runs", "merge", *(str(part.directory) for part in parts), "--into", "merged")
         assert ended.code == 2
-        assert "baseline-3 does not have the plan of" in ended.err
+        assert "baseline-3 does not have the same plan as" in ended.err
         assert words in ended.err
         assert "missing" not in ended.err
 
@@ -244,7 +244,7 @@ class TestRefused:
         whole = write_run(Path("whole"), dict.fromkeys(TASKS, True))
         ended = agentbench("runs", "merge", *shards(), str(whole.directory), "--into", "merged")
         assert ended.code == 2
-        assert "whole is not the run of a shard\nRun it with --shard I/N to merge it." in ended.err
+        assert "whole is not the run of a shard\nOnly runs started with --shard I/N can be merged." in ended.err
 
     def test_a_merged_run(self, agentbench: Agentbench) -> None:
         one, two, three = shards()
@@ -262,7 +262,7 @@ class TestRefused:
         parts = [shard_of(1), shard_of(2), shard_of(3, record=elsewhere)]
         ended = agentbench("runs", "merge", *(str(part.directory) for part in parts), "--into", "merged")
         assert ended.code == 2
-        assert "baseline-3 was run in other environments than" in ended.err
+        assert "baseline-3 was run in different environments than" in ended.err
         assert "digest: local sha256:env-task-" in ended.err
         assert "Use the same image and packages on all machines." in ended.err
 
@@ -296,7 +296,7 @@ class TestRefused:
         (Path(parts[1]) / "tasks").symlink_to(Path("elsewhere").resolve())
         ended = agentbench("runs", "merge", *parts, "--into", "merged")
         assert ended.code == 2
-        assert "baseline-2/tasks is a link\nRemove it" in ended.err
+        assert "baseline-2/tasks is a link\nRemove the link" in ended.err
 
     def test_every_problem_at_once(self, agentbench: Agentbench) -> None:
         whole = write_run(Path("whole"), dict.fromkeys(TASKS, True))
@@ -401,7 +401,7 @@ def test_the_shard_of_run_json_is_checked() -> None:
         value = json.loads((run.directory / "run.json").read_text()) | {"shard": shard}
         (run.directory / "run.json").write_text(json.dumps(value))
         (run.directory / "events.jsonl").unlink(missing_ok=True)
-        with pytest.raises(InputError, match="there is no shard"):
+        with pytest.raises(InputError, match="is not a shard"):
             open_run(run.directory)
-        with pytest.raises(InputError, match="there is no shard"):
+        with pytest.raises(InputError, match="is not a shard"):
             run_info(run.directory)

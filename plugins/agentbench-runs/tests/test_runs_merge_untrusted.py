@@ -60,7 +60,7 @@ class TestOtherAttempts:
         shard_of(1)
         victim = foreign().attempt_id
         shard_of(2, record=lambda record: attrs.evolve(record, supersedes=victim))
-        refused(agentbench, "shard-2: attempt", f"attempt '{victim}' is in", "shard-1, too")
+        refused(agentbench, "shard-2: attempt", f"attempt '{victim}' is also in", "shard-1")
 
     def test_superseded_in_the_same_shard(self, agentbench: Agentbench) -> None:
         shard_of(1)
@@ -84,7 +84,7 @@ class TestOtherAttempts:
         shard_of(1)
         victim, ids = foreign().attempt_id, iter([True])
         shard_of(2, record=lambda each: attrs.evolve(each, attempt_id=victim) if next(ids, False) else each)
-        refused(agentbench, f"attempt '{victim}'", "shard-1, too")
+        refused(agentbench, f"attempt '{victim}' is also in", "shard-1")
 
     def test_an_event_with_the_id(self, agentbench: Agentbench) -> None:
         """Its costs would count for that attempt."""
@@ -116,7 +116,7 @@ def test_an_attempt_id_that_is_not_text(attempt_id: Any, agentbench: Agentbench)
 def test_the_id_of_an_event_that_is_not_text(attempt_id: Any, agentbench: Agentbench) -> None:
     shard_of(1)
     append(shard_of(2), attempt_id, "warning", b'{"message": "x"}')
-    refused(agentbench, "events.jsonl", "its attempt id is not text")
+    refused(agentbench, "events.jsonl", "its attempt id is not a string")
 
 
 @pytest.mark.parametrize("value", [b"NaN", b"1e999"])
@@ -171,11 +171,11 @@ def test_a_shard_that_is_resumed_meanwhile(resumed: str) -> None:
     runs = [shard_of(1), shard_of(2)]
     merge = plan_merges([run.directory for run in runs])["baseline"]
     if resumed == "is locked":
-        with lock_run(runs[1].directory), pytest.raises(InputError, match="has changed while it was being merged"):
+        with lock_run(runs[1].directory), pytest.raises(InputError, match="changed while it was being merged"):
             write_merge(merge, Path("merged"))
     else:
         append(runs[1], None, "run_resumed", b'{"kept": 3, "attempts": 0}')
-        with pytest.raises(InputError, match="has changed while it was being merged"):
+        with pytest.raises(InputError, match="changed while it was being merged"):
             write_merge(merge, Path("merged"))
 
 

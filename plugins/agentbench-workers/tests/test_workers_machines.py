@@ -151,15 +151,15 @@ def test_two_machines(
     refused("is not for the host that this worker connects to", *at.to(host="localhost"))
     with pytest.raises(httpx.TransportError):
         httpx.post(f"http://127.0.0.1:{at.port}/v1/hello", json={}, trust_env=False, timeout=60)
-    refused("plugin 'fixer' is not installed, this run uses fixer 1.0", *at.to())
+    refused("plugin 'fixer' is not installed; this run uses fixer 1.0", *at.to())
     with pytest.MonkeyPatch.context() as newer:
         newer.syspath_prepend(site("2.0"))
-        refused("plugin 'fixer' is fixer 2.0, this run uses fixer 1.0", *at.to())
+        refused("plugin 'fixer' is fixer 2.0; this run uses fixer 1.0", *at.to())
 
     workers = [start(*at.to(f"worker-{n}"), "--name", f"w{n}", PYTHONPATH=path_with(first)) for n in (1, 2)]
     done = at.command.wait()
     assert done.code == 0, done.err
-    assert "was refused: plugin 'fixer' is fixer 2.0, this run uses fixer 1.0" in done.err
+    assert "was refused: plugin 'fixer' is fixer 2.0; this run uses fixer 1.0" in done.err
     ended = [each.wait() for each in workers]
     assert [(each.code, each.err) for each in ended] == [(0, "")] * 2
     words = "nothing is left to do; attempts run here: "

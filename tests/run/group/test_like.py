@@ -82,7 +82,7 @@ def test_the_same_plan(make_task: Any, agentbench: Any, plugin: Any) -> None:
     assert now.run_id != before.run_id
     assert now.group_id != before.group_id
     assert before.like is None
-    assert now.like.differences == ("environment of a, b: not compared, because the earlier run has none",)
+    assert now.like.differences == ("environment of a, b: not compared, because the earlier run recorded none",)
     assert f"the same plan as {run.resolve()}" in agentbench("runs", "show", str(newest())).out
 
 

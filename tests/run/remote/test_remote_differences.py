@@ -135,7 +135,7 @@ def test_attempts_are_not_given_back_for_ever(stage: Stage, monkeypatch: pytest.
 
     done, _ = stage.act(act)
     assert done.code == 4, done.err
-    assert "no docker here; it was lost 5 times" in done.err
+    assert "no docker here; the attempt was lost 5 times" in done.err
 
 
 def other_facts(document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -90,7 +90,7 @@ def test_a_worker_does_not_end_an_attempt(stage: Stage, monkeypatch: pytest.Monk
 
     _, run = stage.act(act, "--set", "limits.timeout_sec=5")
     (lost,) = check(run, 1)
-    assert run.explanations()[lost] == "worker first did not end it within 1 s"
+    assert run.explanations()[lost] == "worker first did not end the attempt within 1 s"
 
 
 def _return(stage: Stage, zombie: Calls, order: Mapping[str, Any], document: dict[str, Any]) -> tuple[Any, Any]:
@@ -123,7 +123,7 @@ def test_an_attempt_that_is_lost_three_times_stops_its_run(stage: Stage) -> None
     assert run.status() == "stopped"
     assert len(deaths.dead) == 3
     assert "the run ended early: one, repeat 1: worker w" in done.err
-    assert "it was lost 3 times" in done.err
+    assert "the attempt was lost 3 times" in done.err
     disturb()
     again = stage.resume(run, "--executor", "memory", *ONE)
     assert again.code == 0, again.err
@@ -228,7 +228,7 @@ def test_an_interrupt_waits_for_no_worker(stage: Stage, monkeypatch: pytest.Monk
     assert done.code == 130, done.err
     (interrupted,) = run.every_record()
     assert interrupted.outcome == "interrupted"
-    assert "its worker did not end it" in run.explanations()[interrupted.attempt_id]
+    assert "the worker did not end the attempt" in run.explanations()[interrupted.attempt_id]
     disturb()
     stage.responder = works
     assert stage.resume(run, "--executor", "memory", *ONE).code == 0
