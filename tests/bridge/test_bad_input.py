@@ -25,7 +25,7 @@ CASES: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
         3,
         ("0.0.1", "agentbench agents install codex@0.0.1"),
     ),
-    "no command": ((), 2, ("agent 'command' has no command", "--set agent.command=")),
+    "no command": ((), 2, ("the 'command' agent has no command", "--set agent.command=")),
     "no such directory": ((*COMMAND, *setting(agent__program="nowhere")), 2, ("'nowhere' is not a directory",)),
     "two programs": ((*COMMAND, *setting(agent__program=".", agent__installed="codex")), 2, ("cannot both be set",)),
     "a variable": ((*COMMAND, *setting(agent__env="[A B]")), 2, ("agent.env", "NAME=VALUE")),

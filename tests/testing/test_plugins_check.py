@@ -234,7 +234,7 @@ def test_a_good_plugin_has_no_findings(plugin: Any, agentbench: Any) -> None:
     assert done.code == 0
     assert done.out.splitlines() == [
         "agentbench-mine 1.0, plugin 'mine'",
-        "  ok       imports cleanly: nothing heavy, no output",
+        "  ok       imports cleanly: no heavy modules, no output",
         "  ok       requires version 1 of the plugin API, which this core provides",
         "  ok       agent 'greeter': 1 option, frozen, with help; its factory returns a valid component",
         "  ok       requires agentbench-core<0.2,>=0.1",
@@ -328,4 +328,4 @@ def test_unknown_name_gets_a_suggestion(agentbench: Any) -> None:
     done = agentbench("plugins", "check", "scriptde")
     assert done.code == 2
     assert "no component or plugin is named 'scriptde' (did you mean 'scripted'?)" in done.err
-    assert "Is it installed in this environment? pip install -e ." in done.err
+    assert "Install it in this environment (pip install -e .)" in done.err

@@ -274,8 +274,8 @@ def test_citations_are_removed() -> None:
     (sent,) = json.loads(admitted.body)["messages"][0]["content"]
     assert sent == {"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": "5m"}}
     assert set(admitted.stripped) == {
-        "citations: removed from the conversation, since models do not read it",
-        "cache_control: ttl shortened from 1h to 5m, which has the listed price",
+        "citations: removed from the conversation; models do not read it",
+        "cache_control: ttl shortened from 1h to 5m, because listed prices are for 5m",
     }
 
 

@@ -276,7 +276,7 @@ def test_links_inside_a_directory_of_the_user(tmp_path: Path) -> None:
     assert store.from_directory(str(tmp_path / "program"), "codex").entry == "bin/codex"
     (tmp_path / "program/bin/codex").unlink()
     (tmp_path / "program/bin/codex").symlink_to(tmp_path / "program/lib/node/real")
-    with pytest.raises(InputError, match="not executable, or a link that leaves it: bin/codex, codex"):
+    with pytest.raises(InputError, match="not executable, or a link to a file outside it: bin/codex, codex"):
         store.from_directory(str(tmp_path / "program"), "codex")
     one = digest(tmp_path / "program")
     (tmp_path / "program/root").unlink()
@@ -296,15 +296,15 @@ def test_directories_that_are_refused(tmp_path: Path) -> None:
         store.from_directory(str(empty), "claude-code")
     assert str(caught.value).startswith("agent.program:")
     (empty / "claude").write_text("x")
-    with pytest.raises(InputError, match="'claude'; not executable, or a link that leaves it: claude"):
+    with pytest.raises(InputError, match="'claude'; not executable, or a link to a file outside it: claude"):
         store.from_directory(str(empty), "claude-code")
     os.mkfifo(empty / "pipe")
-    with pytest.raises(InputError, match="pipe is neither a file nor a directory nor a link"):
+    with pytest.raises(InputError, match="pipe is not a file, directory or link"):
         store.from_directory(str(empty))
     (empty / "pipe").unlink()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(os.path.relpath(empty / "socket"))
-        with pytest.raises(InputError, match="socket is neither a file nor a directory nor a link"):
+        with pytest.raises(InputError, match="socket is not a file, directory or link"):
             store.from_directory(str(empty))
     (empty / "socket").unlink()
     with (empty / "large").open("wb") as file:

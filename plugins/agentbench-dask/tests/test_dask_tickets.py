@@ -174,7 +174,7 @@ def test_tickets_that_fail(cluster: Any, tickets: Any, notes: Any, ends: Ends, t
     each.want(2)
     notes.until("the Dask cluster could not run the last 5 tickets")
     (error,) = notes.failed
-    assert "the logs of the Dask workers say more" in error.remedy
+    assert "see also the logs of the Dask workers" in error.remedy
     assert not any("started again" in text for text in notes.texts)
     assert not ends(worker, 0.0)
 
@@ -219,6 +219,6 @@ def test_no_scheduler(tickets: Any, tmp_path: Path) -> None:
     each = tickets("tcp://127.0.0.1:9", timeout_sec=0.5)
     with pytest.raises(UnavailableError) as caught:
         each.start()
-    assert "no Dask scheduler answers at tcp://127.0.0.1:9 within 0.5 s" in caught.value.message
+    assert "no Dask scheduler answered at tcp://127.0.0.1:9 within 0.5 s" in caught.value.message
     assert "dask scheduler" in caught.value.remedy
     assert not [pid for pid in each.pids if psutil.pid_exists(pid)]

@@ -27,8 +27,8 @@ def test_equal_versions(versions: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("versions", "problem"),
     [
-        (found(reported("2023.1.0")), "the Dask scheduler has distributed 2023.1.0; 2024.12 or newer is needed"),
-        (found(w1=reported("2024.11.2")), "w1 has distributed 2024.11.2; 2024.12 or newer is needed"),
+        (found(reported("2023.1.0")), "the Dask scheduler has distributed 2023.1.0; 2024.12 or newer is required"),
+        (found(w1=reported("2024.11.2")), "w1 has distributed 2024.11.2; 2024.12 or newer is required"),
         (found(w1=reported(ours=None)), "w1 has no agentbench-dask, and no other Dask worker has it"),
         (found(w1="garbage"), "w1 has no agentbench-dask, and no other Dask worker has it"),
     ],

@@ -585,8 +585,8 @@ class TestSuites:
         slips = [warning.partition("gate.yaml ")[2] for warning in done.data["warnings"]]
         assert slips == [
             "has rules for the suite 'custom_dev', which do not apply to 'custom-dev'",
-            "has a policy for the label 'Oracle', which no attempt has (did you mean 'oracle'?)",
-            "has a policy for the label 'tamper_confirmd', which no attempt has (did you mean 'tamper_confirmed'?)",
+            "has a policy for the label 'Oracle', but no attempt has it (did you mean 'oracle'?)",
+            "has a policy for the label 'tamper_confirmd', but no attempt has it (did you mean 'tamper_confirmed'?)",
         ]
         assert "Warning: " in (tmp_path / "gate.md").read_text()
         assert "warning: " in (ElementTree.parse(tmp_path / "gate.xml").getroot()[0].findtext("system-out") or "")

@@ -370,7 +370,7 @@ def test_insignificant_difference_without_0_in_the_interval_is_borderline(tmp_pa
     places = of_differences(tmp_path, [[1.0, 1.0, 1.0, 0.0]] * 2 + [[1.0, 1.0, 1.0, 1.0]] * 3)
     said = headline(places, "--method", "bootstrap")
     assert said.startswith("Inconclusive: +90.0 pp")
-    assert "Borderline: the interval excludes 0, but the test, which decides, is not significant." in said
+    assert "Borderline: the interval excludes 0, but the test is not significant, and the test decides." in said
 
 
 @pytest.mark.parametrize("confidence", ["nan", "0.4", "0.9991", "0.9999999999999", "1", "inf"])

@@ -151,7 +151,7 @@ def test_a_second_prune_finishes_what_a_killed_one_began(agentbench: Any, make_r
     assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, "half\n"), killed.stderr
     assert [path.name.startswith(".agentbench-deleting-") for path in OUT.iterdir()] == [True]
     assert "no runs in artifacts/runs" in agentbench("runs", "list").out
-    assert "were left behind by interrupted commands" in agentbench("runs", "du").err
+    assert "interrupted commands left" in agentbench("runs", "du").err
     assert (
         "left behind by an interrupted command: artifacts/runs/.agentbench-deleting-" in agentbench("runs", "prune").out
     )

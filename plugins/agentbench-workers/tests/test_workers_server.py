@@ -110,7 +110,7 @@ REFUSED: Mapping[str, tuple[bytes, int, str]] = {
     "a long token": (request(b"{}", token=TOKEN + "0"), 401, "the token"),
     "a token of other characters": (request(b"{}", token="\xe9" * 64), 401, "the token"),
     "no header": (b"POST /v1/take HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", 401, "the token"),
-    "no length": (request(b"", length=""), 413, "a Content-Length"),
+    "no length": (request(b"", length=""), 413, "a Content-Length of at most"),
     "too long": (request(b"", length=str(LARGEST + 1)), 413, f"at most {LARGEST} bytes"),
     "a length of 5000 digits": (request(b"", length="9" * 5000), 413, "at most"),
     "a negative length": (request(b"", length="-1"), 413, "at most"),

@@ -18,10 +18,10 @@ class ProgramOptions:
         "", help="name of the model as shown to the program; empty: the last part of the variant's model"
     )
     models: tuple[str, ...] = option(
-        (), help="further model names that the program may ask for; it gets the variant's model for each of them"
+        (), help="further model names that the program may request; all of them map to the variant's model"
     )
-    arguments: tuple[str, ...] = option((), help="further arguments of the program")
-    env: tuple[str, ...] = option((), help="further environment variables of the program, as NAME=VALUE; no secrets")
+    arguments: tuple[str, ...] = option((), help="further arguments for the program")
+    env: tuple[str, ...] = option((), help="further environment variables for the program, as NAME=VALUE; no secrets")
 
 
 @attrs.frozen(kw_only=True)
@@ -36,7 +36,7 @@ class ClaudeCodeOptions(InstalledOptions):
     """Options of the ``claude-code`` agent."""
 
     disallowed_tools: tuple[str, ...] = option(
-        ("WebSearch", "WebFetch"), help="tools that the program must not use; those that need the internet cannot work"
+        ("WebSearch", "WebFetch"), help="tools that the program must not use; tools that need the internet cannot work"
     )
 
 
@@ -61,10 +61,10 @@ class CommandOptions(ProgramOptions):
     """Options of the ``command`` agent."""
 
     installed: str = option(
-        "", help="installed program, as NAME or NAME@VERSION, such as mini-swe-agent; instead of a directory"
+        "", help="installed program to use instead of a directory, as NAME or NAME@VERSION, such as mini-swe-agent"
     )
     command: str = option("", help="shell command that runs the program; {program} is replaced by its directory")
     prompt: Literal["argument", "file", "stdin"] = option(
         "stdin",
-        help="how the instruction is passed: as last argument, in the file $AGENTBENCH_PROMPT_FILE, or on stdin",
+        help="how the instruction is passed: as the last argument, in the file $AGENTBENCH_PROMPT_FILE, or on stdin",
     )

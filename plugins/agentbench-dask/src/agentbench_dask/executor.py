@@ -33,8 +33,8 @@ class DaskExecutor:
         options = self._options
         if options.scheduler and not options.listen and not is_loopback(address_parts(options.scheduler)[1]):
             raise InputError(
-                f"the workers of {options.scheduler} are on other machines, and need an address to connect to",
-                remedy="Pass --set executor.listen=HOST:PORT, and certificates; see agentbench plugins show dask",
+                f"the workers of {options.scheduler} are on other machines and need an address to connect to",
+                remedy="Pass --set executor.listen=HOST:PORT and certificates; see: agentbench plugins show dask",
             )
         mine, theirs = Path(options.certificates), Path(options.node_certificates)
         files = {"ca": "ca.pem", "certificate": "coordinator.pem", "key": "coordinator.key"}

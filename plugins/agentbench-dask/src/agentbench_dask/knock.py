@@ -34,15 +34,15 @@ def knock(address: str, *, ca: str, cert: str, key: str, timeout_sec: float) -> 
             return
         problem = "it closed the connection"
     except TimeoutError:
-        problem = "it sends nothing"
+        problem = "no response"
     except OSError as error:
         problem = getattr(error, "verify_message", "") or error.strerror or str(error)
     finally:
         connection.close()
     raise UnavailableError(
         f"the scheduler at {address} refused the connection, or its certificate was refused: {problem}",
-        remedy="the Dask cluster and the options ca, cert and key have to use the same CA; tls:// needs a cluster with "
-        "certificates, and tcp:// one without",
+        remedy="use certificates of the same CA for the Dask cluster and for ca, cert and key; use tls:// for a "
+        "cluster with certificates, and tcp:// for a cluster without",
     )
 
 
@@ -54,8 +54,8 @@ def _open(address: str, host: str, port: int, timeout_sec: float) -> socket.sock
         except OSError as error:
             if time.monotonic() + RETRY >= deadline:
                 raise UnavailableError(
-                    f"no Dask scheduler answers at {address} within {timeout_sec:g} s: {error.strerror or error}",
-                    remedy="start one (dask scheduler), or correct the option scheduler; timeout_sec allows more time",
+                    f"no Dask scheduler answered at {address} within {timeout_sec:g} s: {error.strerror or error}",
+                    remedy="start one (dask scheduler), correct the option scheduler, or increase timeout_sec",
                 ) from None
             time.sleep(RETRY)
 
@@ -67,7 +67,7 @@ def _context(ca: str, cert: str, key: str) -> ssl.SSLContext:
     except OSError as error:  # also ssl.SSLError
         raise InputError(
             f"the certificates for Dask cannot be used (ca {ca}, cert {cert}, key {key}): {error.strerror or error}",
-            remedy="each option names a file in PEM format, and key belongs to cert",
+            remedy="set each option to a file in PEM format; key must be the private key of cert",
         ) from None
     context.check_hostname = False  # as in Dask, whose certificates name no hosts
     return context

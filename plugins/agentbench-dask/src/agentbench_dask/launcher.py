@@ -252,7 +252,7 @@ def main() -> None:
         unusable = isinstance(error, InputError)
         output.say({"error": error.message, "remedy": error.remedy, "input": unusable})
     except BoardError as error:
-        output.say({"error": f"{error}", "remedy": f"{UPDATE}; the logs of the Dask workers say more", "final": True})
+        output.say({"error": f"{error}", "remedy": f"{UPDATE}; see also the logs of the Dask workers", "final": True})
     except OSError as error:  # also what Dask raises when a connection breaks
         output.say({"error": f"{LOST}: {error}", "remedy": ""})
     except (guard.GuardError, AttributeError) as error:  # also: a part of Dask that was renamed

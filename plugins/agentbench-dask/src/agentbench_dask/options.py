@@ -10,7 +10,7 @@ import attrs
 
 from agentbench_core import InputError, option
 
-FORMS = "use tls://HOST:PORT with the options ca, cert and key, tcp://127.0.0.1:PORT on this machine, or leave it empty"
+FORMS = "use tls://HOST:PORT with the options ca, cert and key, use tcp://127.0.0.1:PORT, or leave scheduler empty"
 
 
 @attrs.frozen(kw_only=True)
@@ -22,7 +22,7 @@ class DaskOptions:
     ca: str = option("", help="file with the CA certificate of the Dask cluster, for tls://")
     cert: str = option("", help="file with the certificate of this client, for tls://")
     key: str = option("", help="file with the private key of this client, for tls://")
-    listen: str = option("", help="HOST:PORT of this machine at which workers on other machines connect")
+    listen: str = option("", help="HOST:PORT on this machine to which workers on other machines connect")
     certificates: str = option(
         "", help="directory with ca.pem, coordinator.pem and coordinator.key, from `agentbench executor certs`"
     )
@@ -38,11 +38,11 @@ class DaskOptions:
     def __attrs_post_init__(self) -> None:
         files = {"ca": self.ca, "cert": self.cert, "key": self.key}
         if not self.scheduler:
-            _only_with_tls(files, "a cluster on this machine makes its own certificates")
+            _only_with_tls(files, "a cluster on this machine creates its own certificates")
             return
         if self.processes:
             raise InputError(
-                f"processes is {self.processes}, but the Dask scheduler {self.scheduler} has workers of its own",
+                f"processes is {self.processes}, but the Dask scheduler {self.scheduler} has its own workers",
                 remedy="remove processes, or leave scheduler empty",
             )
         scheme, host, _ = address_parts(self.scheduler)
@@ -59,7 +59,7 @@ class DaskOptions:
             raise InputError(
                 f"{self.scheduler} is not on this machine, and tcp:// is neither encrypted nor authenticated: "
                 "anyone who can connect to the scheduler can run code on all its machines",
-                remedy="give the Dask cluster certificates, and use tls:// with the options ca, cert and key",
+                remedy="set up certificates for the Dask cluster, and use tls:// with the options ca, cert and key",
             )
         _only_with_tls(files, f"{self.scheduler} uses no certificates")
 
@@ -86,4 +86,4 @@ def is_loopback(host: str) -> bool:
 def _only_with_tls(files: dict[str, str], why: str) -> None:
     given = [name for name, path in files.items() if path]
     if given:
-        raise InputError(f"{', '.join(given)} without a scheduler at tls://: {why}", remedy=FORMS)
+        raise InputError(f"{', '.join(given)} can only be set if the scheduler is at tls://: {why}", remedy=FORMS)

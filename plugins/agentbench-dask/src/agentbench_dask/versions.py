@@ -10,7 +10,7 @@ from agentbench_core import UnavailableError
 PACKAGE = "agentbench-dask"
 OLDEST = (2024, 12)
 """Oldest version of distributed with which the tests pass."""
-UPDATE = f"install the same versions of {PACKAGE} and distributed on this machine and all Dask workers"
+UPDATE = f"install the same versions of {PACKAGE} and distributed on this machine and on all Dask workers"
 
 
 def check_versions(found: Mapping[str, Any]) -> Sequence[str]:
@@ -25,12 +25,12 @@ def check_versions(found: Mapping[str, Any]) -> Sequence[str]:
         version = packages.get("distributed", "")
         if version and _numbers(version) < OLDEST:
             oldest = ".".join(map(str, OLDEST))
-            raise UnavailableError(f"{where} has distributed {version}; {oldest} or newer is needed", remedy=UPDATE)
+            raise UnavailableError(f"{where} has distributed {version}; {oldest} or newer is required", remedy=UPDATE)
     lacking = unable(found)
     if workers and len(lacking) == len(workers):
         raise UnavailableError(f"{lacking[0]} has no {PACKAGE}, and no other Dask worker has it", remedy=UPDATE)
     notes = [f"{worker} has no {PACKAGE}, so it runs no attempts" for worker in lacking[:1]]
-    notes += [f"{len(lacking) - 1} more have none"] if lacking[1:] else []
+    notes += [f"further Dask workers without {PACKAGE}: {len(lacking) - 1}"] if lacking[1:] else []
     for name in ("distributed", PACKAGE):
         differing = {where: packages[name] for where, packages in everywhere.items() if packages.get(name)}
         differing = {where: version for where, version in differing.items() if version != here.get(name)}

@@ -389,7 +389,7 @@ class Client:
         where = " and ".join(named) or "the environment"
         raise SettingError(
             f"cannot send requests to {self.base_url} with the settings in {where}{reason}",
-            remedy="Correct or unset them.",
+            remedy="Correct or unset these variables.",
         )
 
     def _post(self, lane: _Lane, path: str, body: bytes, seconds: float) -> Response:

@@ -149,7 +149,7 @@ class Limiter:
         within = f"no free slot within {total.seconds:g} s"
         if self._down:
             return LLMError(f"{within}: the server is down ({self._failures} consecutive calls failed)", remedy=LATER)
-        return LLMError(f"{within}: too many calls at once", remedy=_FEWER)
+        return LLMError(f"{within}: too many concurrent calls", remedy=_FEWER)
 
     def _pause(self, seconds: float) -> None:
         self._not_before = max(self._not_before, self._clock() + seconds)

@@ -265,7 +265,7 @@ def _secret_header(options: OpenRouterOptions, environ: Mapping[str, str]) -> Ma
         return {}
     if not (options.secret_header and options.secret_header_env):
         raise InputError(
-            "llm.secret_header and llm.secret_header_env only work together",
+            "llm.secret_header and llm.secret_header_env must be set together",
             remedy="Set the name of the header, and the name of the environment variable with its value.",
         )
     (name,) = checked_headers({options.secret_header: ""}, "llm.secret_header")

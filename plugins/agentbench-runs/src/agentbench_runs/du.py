@@ -60,4 +60,4 @@ def du(out: str, selects: RunFilter, filters: str, as_json: bool) -> None:
     left = leftovers(Path(out))
     if left:
         size = size_text(sum(measure(path).total for path in left))
-        say(f"note: {size} were left behind by interrupted commands; to delete them: agentbench runs prune", err=True)
+        say(f"note: interrupted commands left {size} behind; to delete them: agentbench runs prune", err=True)

@@ -30,7 +30,7 @@ def delete_run(directory: Path) -> None:
     Raises InputError if it is in use, is a link, or cannot be deleted. Links in it are not followed.
     """
     if directory.is_symlink():
-        raise InputError(f"{directory} is a link to a run", remedy="Delete the link yourself, or the run where it is.")
+        raise InputError(f"{directory} is a link to a run", remedy="Delete the link yourself, or pass the run's path.")
     try:
         with lock_run(directory):
             hidden = Path(tempfile.mkdtemp(prefix=_DELETING, dir=directory.parent))

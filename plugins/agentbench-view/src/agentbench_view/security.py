@@ -66,7 +66,7 @@ class Gate:
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             return PlainTextResponse("This address is not served here.\n", 421)
         if any(origin != f"http://{hosts[0]}" for origin in headers.getlist("origin")):
-            return PlainTextResponse("Requests of other pages are refused.\n", 403)
+            return PlainTextResponse("Requests from other pages are refused.\n", 403)
         if any(site not in ("same-origin", "none") for site in headers.getlist("sec-fetch-site")):
             return PlainTextResponse(_NO_ACCESS, 403)
         if scope["method"] not in ("GET", "HEAD"):

@@ -87,7 +87,7 @@ def read_key(path: Path) -> PrivateKeyTypes:
         return load_pem_private_key(_read(path), password=None)
     except TypeError:
         raise InputError(
-            f"{path} is encrypted, and processes cannot type its password", remedy=f"Decrypt it. {_NEW}"
+            f"{path} is encrypted, and encrypted private keys are not supported", remedy=f"Decrypt it. {_NEW}"
         ) from None
     except (ValueError, UnsupportedAlgorithm):
         raise InputError(f"{path} contains no private key in PEM format that can be read", remedy=_NEW) from None

@@ -137,4 +137,4 @@ def _how(started: _Started) -> str:
     if code < 0:
         with contextlib.suppress(ValueError):
             return f"its process was killed by {signal.Signals(-code).name}"
-    return f"its process ended with {code}" + (f": {started.last}" if started.last else "")
+    return f"its process ended with exit code {code}" + (f": {started.last}" if started.last else "")

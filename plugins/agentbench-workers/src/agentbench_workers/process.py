@@ -61,7 +61,7 @@ def work(app: App, place: Place, stop: Deadline, note: Callable[[str], None]) ->
     context = client_context(*map(Path, files)) if all(files) else None
     if context is None and not place.token:
         raise InputError(
-            "a connection without certificates needs the token of the run, which only started processes have",
+            "a connection without certificates needs the token of the run, which only its own processes have",
             remedy="Pass --ca, --certificate and --key; to create these files: agentbench executor certs",
         )
     settings = WorkerSettings(

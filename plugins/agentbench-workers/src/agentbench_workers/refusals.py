@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from agentbench_core import InputError
 
-_TOGETHER = "Use files that one `agentbench executor certs` made, on all machines."
+_TOGETHER = "On all machines, use files of the same call of `agentbench executor certs`."
 _RENEW = "Check the clocks of both machines, or make new certificates: agentbench executor certs"
 _ROLES = "A worker needs worker-N.pem and worker-N.key, a coordinator coordinator.pem and coordinator.key."
 _OTHER_AUTHORITY = ("the other side's certificate was issued by another authority", _TOGETHER)
@@ -20,7 +20,10 @@ _OTHER_HOST = (
     "Connect to one of its hosts, or make a certificate for this one: agentbench executor certs DIR --host NAME",
 )
 _NO_TLS = ("the other side does not use TLS", "Check the address and the port of the coordinator, and its scheme.")
-_OLD = ("the other side does not support TLS 1.3", "Remove proxies between the two machines, or update its OpenSSL.")
+_OLD = (
+    "the other side does not support TLS 1.3",
+    "Remove proxies between the two machines, or update OpenSSL there.",
+)
 
 _FOUND = {
     9: ("the other side's certificate is not valid yet", _RENEW),

@@ -142,7 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or len(length) > len(str(LARGEST)) or int(length) > LARGEST:
-            self._refuse(413, f"a request has at most {LARGEST} bytes, and a Content-Length")
+            self._refuse(413, f"a request must have a Content-Length of at most {LARGEST} bytes")
             return
         body = self.rfile.read(int(length))
         if len(body) < int(length):  # cut, so it is not a call, even if what has arrived is valid

@@ -64,7 +64,7 @@ class AnyCommand(ProgramRunner):
 def _recipe(options: CommandOptions) -> _Recipe:
     if not options.command.strip():
         raise InputError(
-            "agent 'command' has no command", remedy="Set it, for example: --set agent.command='my-agent --yes'"
+            "the 'command' agent has no command", remedy="Set it, for example: --set agent.command='my-agent --yes'"
         )
     if options.program and options.installed:
         raise InputError("agent.program and agent.installed cannot both be set", remedy="Remove one of them.")

@@ -58,7 +58,7 @@ class BridgedAttempt:
     ) -> None:
         if context.program is None:
             raise InputError(
-                "this agent's context has no program", remedy="Register it with the capability needs_sandbox."
+                "this agent's context has no program", remedy="Register the agent with the capability needs_sandbox."
             )
         self.secret = _PREFIX + secrets.token_urlsafe(32)  #: the "API key" of the program
         self.presented = tuple(presented)  #: model names for `GET /v1/models`
@@ -140,7 +140,7 @@ class BridgedAttempt:
             if self._requests <= MOST_REQUESTS and self._bytes <= MOST_BYTES:
                 return None
         self.notes.label("request_refused", f"more than {MOST_REQUESTS} requests or {MOST_BYTES >> 20} MiB")
-        return _invalid(f"the limit of {MOST_REQUESTS} requests and {MOST_BYTES >> 20} MiB of an attempt is reached")
+        return _invalid(f"the limit of {MOST_REQUESTS} requests or {MOST_BYTES >> 20} MiB per attempt was exceeded")
 
     def _exchange(self, asked: Asked, answer: Answer, keep_results: bool) -> None:
         admitted = admit(asked.path, asked.headers, asked.body, models=self._models, limits=self._limits)
@@ -173,7 +173,7 @@ class BridgedAttempt:
         for text in stripped:
             if text not in self._stripped and len(self._stripped) < 1000:
                 self._stripped.add(text)
-                self.notes.warn("changed request", f"changed in the program's requests: {text}")
+                self.notes.warn("changed request", f"the program's requests were changed: {text}")
 
     def drain(self, seconds: float) -> bool:
         """Wait for the calls that are with the provider. Returns whether all have ended."""
@@ -195,4 +195,4 @@ def _invalid(message: str) -> Failure:
 
 
 def _internal() -> Failure:
-    return Failure(status=500, kind="api_error", message="the gateway failed; the run's events contain the reason")
+    return Failure(status=500, kind="api_error", message="the gateway failed; see the events of the run for the reason")

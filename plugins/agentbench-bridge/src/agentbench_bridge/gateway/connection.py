@@ -73,7 +73,7 @@ class Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept the connection, or close it."""
         if len(self._connections) >= self._most():
-            self._refused(f"a connection, since {len(self._connections)} are open")
+            self._refused(f"a connection, because {len(self._connections)} are already open")
             reset(transport)
             return
         self._accepted = True
@@ -103,7 +103,7 @@ class Connection(web.RequestHandler):
         trace = "".join(traceback.format_exception(exc)) if exc and status >= 500 else type(exc).__name__
         self._refused(f"a request with status {status}: {trace}")
         if request.writer.output_size > 0:
-            raise ConnectionError("an answer has already begun")
+            raise ConnectionError("a response has already been started")
         kind, text = (
             ("api_error", "the gateway failed") if status >= 500 else ("invalid_request_error", "malformed HTTP")
         )

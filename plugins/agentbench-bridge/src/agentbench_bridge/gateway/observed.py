@@ -77,7 +77,7 @@ class ObservedTools:
             entries = [entry for entries in self._by_id.values() for entry in entries if entry.finish]
         for entry in entries:
             if finish := _taken(entry):
-                finish(ToolResult.failure("no_result", "the program sent no result of this call"))
+                finish(ToolResult.failure("no_result", "the program sent no result for this call"))
 
     def _matched(self, request: Request, keep: bool) -> list[tuple[Callable[[ToolResult], None], ToolResult]]:
         matched = []

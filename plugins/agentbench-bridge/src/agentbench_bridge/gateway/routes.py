@@ -82,7 +82,7 @@ class Routes:
         if not name:
             return _json(models_body(protocol, self._attempt.presented))
         if name not in self._attempt.presented:
-            return self._refused(request, protocol, 404, "this model is not offered")
+            return self._refused(request, protocol, 404, "this model is not available")
         (model,) = json.loads(models_body(protocol, [name]))["data"]
         return _json(json.dumps(model).encode())
 

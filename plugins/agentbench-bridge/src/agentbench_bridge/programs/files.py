@@ -20,7 +20,7 @@ _digests: dict[Path, tuple[Sequence[object], str]] = {}
 def files_of(directory: Path) -> Mapping[str, os.stat_result]:
     """Everything in a directory by relative path, sorted by its parts. Links are listed, and not followed.
 
-    Raises InputError if something is neither a file nor a directory nor a link, if there is too much, or if a
+    Raises InputError if something is not a file, directory or link, if there is too much, or if a
     directory cannot be read.
     """
     found: dict[str, os.stat_result] = {}
@@ -39,11 +39,11 @@ def files_of(directory: Path) -> Mapping[str, os.stat_result]:
             elif stat.S_ISREG(status.st_mode):
                 size += status.st_size
             elif not stat.S_ISLNK(status.st_mode):
-                raise InputError(f"{directory / name} is neither a file nor a directory nor a link")
+                raise InputError(f"{directory / name} is not a file, directory or link")
             found[name] = status
         if len(found) > _MOST_FILES or size > _MOST_BYTES:
             raise InputError(
-                f"{directory} is too large for a program: it contains more than {_MOST_FILES} files, "
+                f"{directory} is too large for a program: it contains more than {_MOST_FILES} files "
                 f"or {_MOST_BYTES >> 30} GiB",
                 remedy="Use a directory that contains only the program.",
             )

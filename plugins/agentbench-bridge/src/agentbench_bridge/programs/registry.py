@@ -56,7 +56,7 @@ def _fetch_npm(wanted: Wanted, build: Build, into: Path) -> tuple[str, str]:
         _run("npm", ["pack", "--ignore-scripts", "--loglevel=error", "--pack-destination", temporary, package], package)
         archives = list(Path(temporary).glob("*.tgz"))
         if len(archives) != 1:
-            raise UnavailableError(f"npm has not downloaded {package}", remedy="Check your npm's settings.")
+            raise UnavailableError(f"npm did not download {package}", remedy="Check your npm settings.")
         check_integrity(archives[0], integrity, package)
         unpack(archives[0], into)
     return package, integrity
@@ -70,9 +70,7 @@ def _stated_integrity(package: str) -> str:
     except ValueError:
         integrity = None
     if not isinstance(integrity, str) or not integrity:
-        raise UnavailableError(
-            f"the npm registry does not have {package}, or not its hash", remedy="Check the version."
-        )
+        raise UnavailableError(f"{package} or its hash was not found in the npm registry", remedy="Check the version.")
     return integrity
 
 
@@ -94,7 +92,7 @@ def check_integrity(archive: Path, integrity: str, package: str) -> None:
 def _fetch_wheels(wanted: Wanted, build: Build, into: Path) -> tuple[str, str]:
     if not wanted.is_default:
         raise UnavailableError(
-            f"only version {wanted.known.version} of {wanted.name} can be installed, whose packages are pinned",
+            f"only version {wanted.known.version} of {wanted.name} can be installed, because its packages are pinned",
             remedy="For other versions, unpack the program yourself and pass its directory: --set agent.program=DIR",
         )
     first, *others = build.python.split()
@@ -177,6 +175,6 @@ def _run(name: str, words: Sequence[str], package: str) -> str:
         lines = [line for line in done.stderr.strip().splitlines() if not _UNIMPORTANT.match(line)]
         raise UnavailableError(
             f"{name} cannot download {package}:\n" + "\n".join(lines[:_MOST_LINES]),
-            remedy="Check the version and your registry's settings.",
+            remedy="Check the version and your registry settings.",
         )
     return done.stdout

@@ -94,9 +94,9 @@ class Program:
             return f"Pass the directory of a build for {libc} as agent.program, or use an image with {manifest.libc}."
         known = known_programs().get(manifest.name)
         if not known or not any(key.endswith("-musl") == (libc == "musl") for key in known.builds):
-            return f"It has no build for {libc}. Use an image with {manifest.libc}."
+            return f"{manifest.name} has no build for {libc}. Use an image with {manifest.libc}."
         version = manifest.version.removesuffix("-musl") + ("-musl" if libc == "musl" else "")
-        return f"Run: agentbench agents install {manifest.name}@{version}\nand use it: --set agent.version={version}"
+        return f"Run: agentbench agents install {manifest.name}@{version}\nThen pass: --set agent.version={version}"
 
 
 def root() -> Path:
@@ -137,7 +137,7 @@ def find(wanted: Wanted) -> Program:
         raise UnavailableError(f"{directory} is damaged: {error}", remedy=remedy) from None
     if not unchanged:
         raise UnavailableError(
-            f"the files of {wanted.shown} in {program.directory} have been changed since it was installed",
+            f"the files of {wanted.shown} in {program.directory} have been changed since the installation",
             remedy=remedy,
         )
     return program
@@ -176,7 +176,7 @@ def _entry(directory: Path, text: str, name: str) -> str:
             return path
     raise InputError(
         f"agent.program: {text!r} contains no executable file {file!r}"
-        + (f"; not executable, or a link that leaves it: {', '.join(named[:3])}" if named else ""),
+        + (f"; not executable, or a link to a file outside it: {', '.join(named[:3])}" if named else ""),
         remedy=f"Pass the directory of an unpacked package of {name}.",
     )
 
@@ -294,7 +294,7 @@ def _discard(directory: Path, wanted: Wanted) -> None:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise InputError(f"{wanted.shown} is in use by a run", remedy="Try again after the run.") from None
+                raise InputError(f"{wanted.shown} is in use by a run", remedy="Wait for the run to end.") from None
         old = Path(tempfile.mkdtemp(prefix=_OLD, dir=root()))
         directory.rename(old)
         shutil.rmtree(old)

@@ -76,7 +76,7 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
     name = PurePosixPath(member.name)
     shown = repr(member.name)
     if name.is_absolute() or ".." in name.parts:
-        raise _UnsafeError(f"the path {shown} leads out of it")
+        raise _UnsafeError(f"the path {shown} points outside the archive")
     if not member.name.isprintable() or len(name.parts) > _DEEPEST:  # surrogates, which are not UTF-8, neither
         raise _UnsafeError(f"the path {shown} is too deep, not UTF-8, or contains control characters")
     path = into / name

@@ -89,7 +89,7 @@ def free_object(value: Any, where: str, review: Review) -> None:
                     review.media = True
                 if name.lower() in _REMOTE and not is_inline:
                     reason = f"{where} has the key {shown(name)}: only data: URLs are forwarded (providers would fetch"
-                    review.refuse(f"{reason} others)", hosted=True)
+                    review.refuse(f"{reason} other URLs)", hosted=True)
             rest += item.values()
         elif isinstance(item, list):
             rest += item
@@ -208,7 +208,7 @@ def record(required: Mapping[str, Check], optional: Mapping[str, Check] | None =
             if allowed.get(name) is removed:
                 del value[name]
                 if item:
-                    review.change(f"{name}: removed from the conversation, since models do not read it")
+                    review.change(f"{name}: removed from the conversation; models do not read it")
             elif name not in allowed:
                 review.refuse(f"{where}.{shown(name)[1:-1]} is not forwarded: remove it")
             elif item is not None:
@@ -254,21 +254,21 @@ def cache_control(value: Any, where: str, review: Review) -> None:
     _CACHE_CONTROL(value, where, review)
     if isinstance(value, dict) and value.get("ttl") == "1h":
         value["ttl"] = "5m"
-        review.change("cache_control: ttl shortened from 1h to 5m, which has the listed price")
+        review.change("cache_control: ttl shortened from 1h to 5m, because listed prices are for 5m")
 
 
 _DATA = r"data:{};base64,[A-Za-z0-9+/]+={{0,2}}"
 IMAGE_URL = media(
     matching(
         _DATA.format(r"image/(?:png|jpeg|jpg|gif|webp)"),
-        "an image in a data: URL (providers would fetch others)",
+        "an image in a data: URL (providers would fetch other URLs)",
         hosted=True,
     )
 )
 FILE_URL = media(
     matching(
         _DATA.format(r"(?:application/pdf|text/plain|text/markdown|image/(?:png|jpeg|jpg|gif|webp))"),
-        "a file in a data: URL (providers would fetch others)",
+        "a file in a data: URL (providers would fetch other URLs)",
         hosted=True,
     )
 )

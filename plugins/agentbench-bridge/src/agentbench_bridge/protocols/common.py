@@ -76,7 +76,7 @@ def limit_output(body: dict[str, Any], names: Sequence[str], limits: Limits, rev
     if not given:
         body[name] = most or DEFAULT_OUTPUT_TOKENS
     elif most is not None and isinstance(body[name], int) and body[name] > most:
-        review.change(f"{name}: lowered from {body[name]} to {most}, the variant's")
+        review.change(f"{name}: lowered from {body[name]} to {most}, the variant's limit")
         body[name] = most
 
 

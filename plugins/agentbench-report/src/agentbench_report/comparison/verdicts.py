@@ -135,7 +135,7 @@ def _caveats(estimate: Estimate, question: Question) -> list[str]:
     if estimate.verdict == "undecided":
         if includes_zero(estimate.interval):
             return []
-        return ["Borderline: the interval excludes 0, but the test, which decides, is not significant."]
+        return ["Borderline: the interval excludes 0, but the test is not significant, and the test decides."]
     caveats = []
     exact = estimate.mcnemar_exact
     if exact is not None and estimate.p_method == "mcnemar_midp" and exact >= question.alpha:

@@ -157,7 +157,7 @@ class GateConfig:
         for label in sorted({label for rules in sections for label in rules.get("labels", {})} - known):
             for similar in _similar(label, known):
                 hint = f"(did you mean {similar!r}?)"
-                yield f"{self.path} has a policy for the label {label!r}, which no attempt has {hint}"
+                yield f"{self.path} has a policy for the label {label!r}, but no attempt has it {hint}"
 
 
 def _similar(name: str, known: Collection[str]) -> list[str]:

@@ -145,7 +145,7 @@ def _selected(app: App, name: str | None) -> Sequence[Plugin]:
         known |= {alias for component in app.registry.all() for alias in component.names}
         raise UnknownNameError(
             f"no component or plugin is named {name!r}{did_you_mean(name, known)}",
-            remedy="Is it installed in this environment? pip install -e . See: agentbench plugins list",
+            remedy="Install it in this environment (pip install -e .), and check: agentbench plugins list",
         )
     return chosen
 

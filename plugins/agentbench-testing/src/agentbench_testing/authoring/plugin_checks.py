@@ -104,7 +104,7 @@ def _check_import(plugin: Plugin, environ: Mapping[str, str], loaded_anyway: Seq
     if result["seconds"] > _SLOW_SEC:
         yield advice(f"loading it takes {result['seconds']:.2f} s, for every command")
     elif not wrong:
-        yield ok("imports cleanly: nothing heavy, no output")
+        yield ok("imports cleanly: no heavy modules, no output")
 
 
 def _probe(

@@ -87,7 +87,7 @@ class RemoteWorkload:
         """Wait until all running attempts are recorded."""
         give_up_at = time.monotonic() + patience
         while self.work.running:
-            assert time.monotonic() < give_up_at, f"attempts were running {patience:g} s later"
+            assert time.monotonic() < give_up_at, f"attempts were still running {patience:g} s later"
             time.sleep(_LOOK_SEC)
 
     def interrupt(self) -> None:
