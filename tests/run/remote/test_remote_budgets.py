@@ -191,7 +191,7 @@ def test_too_many_calls_at_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -
             assert started.acquire(timeout=30)
         last = lent.worker.one("model", calls[64])
         refused.set()
-        assert "at most 64 model calls" in last["refused"]
+        assert "at most 64 concurrent model calls" in last["refused"]
         assert work.remaining == 1
         for thread in threads:
             thread.join()
