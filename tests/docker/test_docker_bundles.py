@@ -212,7 +212,7 @@ def test_another_engine_gets_the_environments(
     assert two.tokens() == one.tokens()
     assert len(set(two.tokens())) == 2
     again = two.agentbench("docker", "load", "copied")
-    assert again.out == "all environments were already there\n"
+    assert again.out == "all environments were already present\n"
     shutil.rmtree("copied")
     after = two.run()
     assert set_up(after) == {True}
@@ -239,7 +239,7 @@ def test_environments_that_a_machine_has_prepared_itself(
     own = two.tokens()
     assert own != one.tokens()
     refused = two.agentbench("docker", "load", "bundle", code=2)
-    assert refused.err.count("itself, with another image") == len(tasks)
+    assert refused.err.count("already prepared on this machine, with a different image") == len(tasks)
     assert two.tokens() == own
     two.agentbench("docker", "prune", "--all")
     two.agentbench("docker", "load", "bundle")
@@ -346,11 +346,11 @@ def test_bundles_that_do_not_fit(machines: tuple[Machine, Machine], make_suite: 
     done = two.agentbench("docker", "load", "bundle", code=2)
     for problem in (
         "5 problems must be fixed first",
-        "bundle was saved with agentbench-docker 9.9, and this is ",
-        "bundle was saved for containers with the user 7:7; those of this machine have ",
-        f"{tree} is damaged: its content does not have the digest in its name",
+        "bundle was saved with agentbench-docker 9.9, but this is version ",
+        "bundle was saved for containers that run as user 7:7, but containers on this machine run as ",
+        f"{tree} is damaged: its content does not match the digest in its name",
         "bundle/images.tar is missing",
-        f"this engine has another image named {IMAGE}: sha256:",
+        f"this engine has a different image named {IMAGE}: sha256:",
     ):
         assert problem in done.err
     assert two.cache.entries() == []
@@ -358,7 +358,7 @@ def test_bundles_that_do_not_fit(machines: tuple[Machine, Machine], make_suite: 
 
     for content, problem in (
         ("{", "is not valid JSON"),
-        ("{}", "has the format None, and this version reads 1"),
+        ("{}", "has format None, but this version reads format 1"),
         (json.dumps(json.loads(text) | {"images": 1}), "images"),
         (text.replace(tree.stem.removeprefix("tree-"), "../" * 20 + "etc"), "tree"),
         (json.dumps(json.loads(text) | {"images": []}), "does not list all images of its environments"),

@@ -307,7 +307,7 @@ def test_names_imported_by_other_files_are_kept(case: Case) -> None:
 def test_doctests_are_run(case: Case) -> None:
     """Blinding would remove them with the docstrings, so the file stays."""
     assert "checks/test_documented.py" not in case.found.files
-    assert case.found.left["its tests differ with its assertions blinded"] == 1
+    assert case.found.left["the set of tests changes when assertions are blinded"] == 1
 
 
 def test_failing_tests_do_not_prevent_blinding(case: Case) -> None:
@@ -445,7 +445,7 @@ def test_a_program_that_the_tests_run_themselves(how: str, told: str, bench: Cal
     )
     scored = made.score(None, {})
     assert not scored.score.passed
-    assert scored.score.explanation == f"isolation: process, but the tests {told}"
+    assert scored.score.explanation == f"validation.isolation is process, but the tests {told}"
     assert "ran\n" not in scored.printed
 
 

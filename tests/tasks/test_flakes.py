@@ -131,7 +131,7 @@ def test_failed_setup_counts_against_the_environment(make_task: Any, agentbench:
     assert "one: nothing written: no check reached a verdict" in done.out
     make_task(setup={"commands": []}, validation={"passing_command": "false"})
     done = agentbench("validate-tasks", *SUITE, "--flakes", "--times", "1")
-    assert "one: nothing written: every check failed, so it is broken and not flaky" in done.out
+    assert "one: nothing written: every check failed, so the task is broken rather than flaky" in done.out
     assert re.search(r"^one +- +0 of 1 +unknown: 1 of 1 checks failed$", done.out, re.MULTILINE)
     assert " flaky " not in done.out.replace("not flaky", "")
     (found,) = json.loads(agentbench("validate-tasks", *SUITE, "--times", "2", "--json").out)

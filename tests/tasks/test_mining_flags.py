@@ -64,7 +64,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(history: History, mine: Ca
     assert "change tests, too" in done.out
     assert all(f"{fix[:10]}  2024-03-0" in done.out for fix in fixes)
     assert "2 of 2 candidates have no result yet" in done.out
-    assert "only a guess" in done.out
+    assert "a guess until commits" in done.out
     assert "--limit 1" in done.out
     plain = json.loads(mine("--dry-run", "--json").out)
     assert {each["commit"] for each in plain["new"]} == set(fixes)
@@ -271,7 +271,7 @@ def test_a_suite_that_cannot_be_used(history: History, mine: Callable[..., Ended
         os.close(handle)
     assert held.code == 2
     assert held.err.endswith(
-        "error: another process is changing tasks/calc\nWait until it has ended, or use another suite.\n"
+        "error: another process is changing tasks/calc\nWait for the other process to finish, or use another suite.\n"
     )
     assert list(Path("tasks/calc").iterdir()) == []
     damaged = (
@@ -343,7 +343,7 @@ def test_a_full_disk_loses_nothing(history: History, mined: Callable[..., Any], 
     errors = Path("errors").read_text()
     assert done.stdout.splitlines()[0] == "ended=3", errors
     assert (
-        "cannot be written: No space left on device\nFree some space, and run the command again: it continues.\n"
+        "cannot be written: No space left on device\nFree some space, and run the command again to continue.\n"
         in errors
     )
     assert "Traceback" not in errors

@@ -193,7 +193,7 @@ def test_errors_name_the_flag_and_the_remedy(history: History, refused: Callable
     assert refused("--fix", "HEAD", "--repo", ".").startswith("error: NOT_A_REPOSITORY: ")
     Path("lib.patch").write_text(PATCH)
     with_patch = ("--patch", "lib.patch", "--tests")
-    assert f"--tests: all files are the same in {base[:12]}" in refused(*with_patch, "tests")
+    assert f"--tests: all files are identical in {base[:12]}" in refused(*with_patch, "tests")
     Path("bad.patch").write_text(PATCH.replace("$1", "nothing"))
     bad = refused("--tests", "tests", "--patch", "bad.patch")
     assert f"--patch bad.patch does not apply to {base[:12]}: error: patch failed: lib/add.sh:1\n" in bad
@@ -202,7 +202,7 @@ def test_errors_name_the_flag_and_the_remedy(history: History, refused: Callable
     assert "--patch no.patch: No such file" in refused("--tests", "tests", "--patch", "no.patch")
     assert "no commit 'nothing'" in refused(*with_patch, "tests", "--base", "nothing")
     remote = refused(*with_patch, "tests", "--repo", "https://localhost:1/shop.git")
-    assert remote == "error: --tests needs a local repository\nClone it, and pass its directory as --repo.\n"
+    assert remote == "error: --tests requires a local repository\nClone it, and pass its directory as --repo.\n"
 
 
 def test_tests_are_regular_files_of_the_repository(history: History, refused: Callable[..., str]) -> None:
@@ -238,6 +238,6 @@ def test_all_problems_of_the_flags_are_shown_at_once(refused: Callable[..., str]
     ):
         assert message in error
     assert "--repo requires either --fix COMMIT" in refused()
-    assert "--tests and --patch belong together" in refused("--tests", "b")
+    assert "--tests and --patch must be used together" in refused("--tests", "b")
     assert "--times" in refused("--fix", "a", "--times", "0")
     assert "require --repo" in refused("--fix", "a", "--repo", "")

@@ -105,6 +105,6 @@ def test_repositories_are_not_pinned(edited: Path, agentbench: Any) -> None:
     subprocess.run(["git", "init", "-q", str(edited / "repo")], check=True)
     done = agentbench("tasks", "pin", str(edited))
     assert (done.code, done.out) == (2, "")
-    assert "repo.url is a repository, and only plain directories can be pinned" in done.err
+    assert "repo.url is a repository, but only plain directories can be pinned" in done.err
     assert (edited / "task.yaml").read_text() == before
     assert agentbench("tasks", "pin", "nowhere").code == 2

@@ -185,7 +185,7 @@ def test_a_hostile_program_yields_only_certain_values(
     result = json.loads(done.out)
     assert {proposal["repeats"].split()[-1] for proposal in result["proposals"]} == {"test_noisy"}
     reasons = {each["where"].split("test_")[-1]: each["reason"] for each in result["not_proposed"]}
-    varying, other_type = "its values differ between runs", "its value contains an object of another type than"
+    varying, other_type = "its values differ between runs", "its value contains an object that is not"
     assert reasons == {
         "huge": "its value is too large",
         "evil": f"{other_type} plain data",
@@ -198,7 +198,7 @@ def test_a_hostile_program_yields_only_certain_values(
         "ordered": varying,
         "counted": varying,
         "filed": varying,
-        "flag": "its values are only True, False or None, which is easy to guess",
+        "flag": "its values are only True, False or None, which are easy to guess",
     }
     assert contents(directory) == before
 
@@ -206,9 +206,9 @@ def test_a_hostile_program_yields_only_certain_values(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"oracle": {"patch": ""}}, "it has no reference solution"),
+        ({"oracle": {"patch": ""}}, "the task has no reference solution"),
         ({"validation": {"passing_command": "make test"}}, "passing_command does more than run pytest"),
-        ({"hidden": {"tests/data.txt": "x"}}, "it has no hidden tests in Python"),
+        ({"hidden": {"tests/data.txt": "x"}}, "the task has no hidden tests in Python"),
         ({"hidden": {"tests/test_sizes.py": PUBLIC.replace("30", "31")}}, "one is not a valid task: "),
     ],
 )

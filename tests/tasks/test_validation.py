@@ -275,7 +275,7 @@ def test_a_flaky_oracle(make_task: Any, agentbench: Any, tmp_path: Path) -> None
     make_task(validation={"passing_command": command})
     done = agentbench("validate-tasks", "--suite", "mini", "--times", "4")
     assert done.code == 1
-    assert re.search(r"one +flaky +4 +[\d.]+ +2 of 4 times: the reference solution does not pass", done.out)
+    assert re.search(r"one +flaky +4 +[\d.]+ +in 2 of 4 checks: the reference solution does not pass", done.out)
 
 
 def test_task_with_permanent_and_flaky_failures_is_invalid(make_task: Any, validate: Any, tmp_path: Path) -> None:

@@ -78,10 +78,10 @@ def test_images_that_are_missing_or_of_another_recipe(clean: Path, monkeypatch: 
     old, missing, pulled = (findings[f"image {name}"] for name in (building.TAG, ours, foreign))
     assert (old.status, old.remedy) == (
         "warning",
-        f"Rebuild it: docker image rm {building.TAG} && agentbench docker build",
+        f"To rebuild it, run: docker image rm {building.TAG} && agentbench docker build",
     )
     assert (missing.status, missing.remedy) == ("failed", "Run: agentbench docker build --ca-bundle /proxy.crt")
-    assert (pulled.status, pulled.remedy) == ("warning", f"To pull it before: docker pull {foreign}")
+    assert (pulled.status, pulled.remedy) == ("warning", f"To pull it now, run: docker pull {foreign}")
     never = found(spec(foreign), pull="never")["image"]
     assert (never.status, never.remedy) == ("failed", f"Run: docker pull {foreign}")
 

@@ -119,7 +119,7 @@ def test_build_without_a_registry_fails_with_a_remedy(client: Client, monkeypatc
     assert "--base debootstrap" in caught.value.remedy
     assert images(building.TAG) == []
     registry, certificates, begun = said
-    assert registry.startswith("warning: the registry localhost:9 does not answer")
+    assert registry.startswith("warning: the registry localhost:9 is not responding")
     assert "--base debootstrap" in registry
     assert "--ca-bundle /etc/of-the-company.crt" in certificates
     assert begun.startswith("building ")

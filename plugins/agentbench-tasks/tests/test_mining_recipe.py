@@ -328,14 +328,14 @@ def test_the_newest_available_version_that_the_project_names(files: dict[str, st
 
 def test_versions_that_the_project_only_does_not_name_are_tried() -> None:
     files = {"tox.ini": "[tox]\nenvlist = py36, py37\n"}
-    assert made(files)[0].source.endswith(", Python 3.11, which the project does not name")
+    assert made(files)[0].source.endswith(", Python 3.11, which the project does not list as supported")
 
 
 def test_a_project_that_excludes_all_available_versions() -> None:
     with pytest.raises(RejectedError) as caught:
         made({"pyproject.toml": PROJECT + 'requires-python = ">=3.12"\n'})
     assert caught.value.rejection.code == Code.PYTHON_NOT_AVAILABLE
-    assert caught.value.rejection.reason == "the project requires Python >=3.12, and only 3.11 is available"
+    assert caught.value.rejection.reason == "the project requires Python >=3.12, but the available versions are: 3.11"
 
 
 # --- the project itself ------------------------------------------------------------------------------------------
@@ -470,25 +470,25 @@ FAILURES = [
     (
         "ERROR: Package 'a' requires a different Python: 3.11.2 not in '<3.10,>=3.6'",
         Code.PYTHON_NOT_AVAILABLE,
-        "a requires Python <3.10,>=3.6, and the sandbox has Python 3.11.2",
+        "a requires Python <3.10,>=3.6, but the sandbox has Python 3.11.2",
     ),
     (
         "ERROR: Could not find a version that satisfies the requirement x>9 (from versions: 1, 2)\n"
         "ERROR: No matching distribution found for x>9",
         Code.ENVIRONMENT_FAILED,
-        "no release of x>9 fits that was uploaded before the commit",
+        "no suitable release of x>9 was uploaded before the commit",
     ),
     (
         "ERROR: Cannot install a[t] and x==1 because these package versions have conflicting dependencies.\n"
         "ERROR: ResolutionImpossible: for help visit https://127.0.0.1/",
         Code.ENVIRONMENT_FAILED,
-        "the requirements contradict each other: a[t] and x==1",
+        "the requirements conflict: a[t] and x==1",
     ),
     (
         "  ModuleNotFoundError: No module named 'numpy'\n  [end of output]\n\n"
         "note: This error originates from a subprocess.\nerror: metadata-generation-failed",
         Code.ENVIRONMENT_FAILED,
-        "building a package failed, since it imports numpy, which is not a build requirement",
+        "a package failed to build, because its build imports numpy without requiring it",
     ),
     (
         "ERROR: Failed building wheel for lxml\nERROR: Failed to build installable wheels for some "
@@ -548,10 +548,10 @@ def test_sources_that_cannot_be_a_workspace() -> None:
 
 
 def test_setups_that_time_out_or_have_another_python() -> None:
-    assert classify("the setup command 'x' timed out\nerror: y").reason == "the installation did not end in time"
+    assert classify("the setup command 'x' timed out\nerror: y").reason == "the installation timed out"
     found = classify("the task requires Python 3.9, but `python` in an/image:1 is 3.11.2")
     assert found.code == Code.PYTHON_NOT_AVAILABLE
-    assert found.reason == "the commit needs Python 3.9, and the sandbox has Python 3.11.2"
+    assert found.reason == "the commit requires Python 3.9, but the sandbox has Python 3.11.2"
 
 
 # --- the program that installs -----------------------------------------------------------------------------------

@@ -139,7 +139,7 @@ def test_hostile_calls_are_observed_without_harm(tmp_path: Path) -> None:
         7: {"problem": "it does not return"},
         8: {"problem": "it does not return"},
         10: too_large,
-        11: {"problem": "its value contains a float that is not finite"},
+        11: {"problem": "its value contains a non-finite float"},
         12: {"problem": f"{other_type} than plain data"},
         13: {"value": ["int", "0x1"]},
         14: {"value": ["int", "0x2"]},

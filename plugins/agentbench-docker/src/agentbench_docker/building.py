@@ -151,7 +151,7 @@ def _warnings(client: Client, base: str, ca_bundle: str, deadline: Deadline) -> 
     host = _registry(base)
     if client.call(lambda docker: _inspect(docker, base), deadline) is None and not _answers(host):
         warnings.append(
-            f"the registry {host} does not answer. If the engine cannot reach it either, "
+            f"the registry {host} is not responding. If the engine cannot reach it either, "
             "run: agentbench docker build --base debootstrap"
         )
     variables = [name for name in CERTIFICATE_VARIABLES if os.environ.get(name)]

@@ -101,7 +101,7 @@ def check_names(images: Collection[str]) -> None:
             obstacles.add(
                 InputError(
                     f"the image {name!r} cannot be saved, because images are loaded by name and tag",
-                    remedy="Give it a tag with `docker tag`, and use that in environment.docker_image.",
+                    remedy="Tag the image with `docker tag`, and set environment.docker_image to the tag.",
                 )
             )
     obstacles.refuse()
@@ -122,7 +122,7 @@ def read(directory: Path) -> Bundle:
     form = data.get("format") if isinstance(data, dict) else None
     if form != FORMAT:
         shown = repr(form)[:_SHOWN]
-        raise InputError(f"{path} has the format {shown}, and this version reads {FORMAT}")
+        raise InputError(f"{path} has format {shown}, but this version reads format {FORMAT}")
     return loaded(data, Bundle, where=str(path))
 
 
@@ -131,12 +131,13 @@ def problems(bundle: Bundle, directory: Path) -> Iterator[InputError]:
     here, user = version(DISTRIBUTION), container_user().uid_gid
     if bundle.version != here:
         yield InputError(
-            f"{directory} was saved with {DISTRIBUTION} {bundle.version}, and this is {here}",
+            f"{directory} was saved with {DISTRIBUTION} {bundle.version}, but this is version {here}",
             remedy="Install the same version on all machines.",
         )
     if bundle.user != user:
         yield InputError(
-            f"{directory} was saved for containers with the user {bundle.user}; those of this machine have {user}",
+            f"{directory} was saved for containers that run as user {bundle.user}, "
+            f"but containers on this machine run as {user}",
             remedy="Run AgentBench with the same user and group id on both machines, or as root on both.",
         )
     again = "Copy the whole directory again."
@@ -145,7 +146,7 @@ def problems(bundle: Bundle, directory: Path) -> Iterator[InputError]:
         if not path.is_file():
             yield InputError(f"{path} is missing", remedy=again)
         elif trees.sha256(path) != tree:
-            yield InputError(f"{path} is damaged: its content does not have the digest in its name", remedy=again)
+            yield InputError(f"{path} is damaged: its content does not match the digest in its name", remedy=again)
     needed = {image for each in bundle.environments for image in (each.entry.base_id, each.entry.image)}
     if not needed <= {image.id for image in bundle.images}:
         yield InputError(f"{directory / DESCRIPTION} does not list all images of its environments", remedy=again)
@@ -154,7 +155,7 @@ def problems(bundle: Bundle, directory: Path) -> Iterator[InputError]:
         if not path.is_file():
             yield InputError(f"{path} is missing", remedy=again)
         elif trees.sha256(path) != bundle.archive:
-            yield InputError(f"{path} is damaged: it does not have the digest in {DESCRIPTION}", remedy=again)
+            yield InputError(f"{path} is damaged: its content does not match the digest in {DESCRIPTION}", remedy=again)
 
 
 def archive_name(tree: str) -> str:

@@ -75,7 +75,8 @@ def save(
     check_target(directory)
     if registry and not _REPOSITORY.fullmatch(registry):
         raise InputError(
-            f"--registry {registry!r} is not a repository", remedy="Pass one such as registry.example.com/environments"
+            f"--registry {registry!r} is not a repository",
+            remedy="Pass a repository such as registry.example.com/environments.",
         )
     variant = variant_for_tasks(app, {**typed, "sandbox": "docker"}, "environments")
     tasks = selected_tasks(variant.settings.run, task_globs, dates)
@@ -119,7 +120,7 @@ def load(directory: Path) -> int:
     for key in new:
         say(f"loaded {key.removeprefix('sha256:')[:12]}")
     if not new:
-        say("all environments were already there")
+        say("all environments were already present")
     return 0
 
 

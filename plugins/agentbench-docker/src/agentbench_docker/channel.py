@@ -114,7 +114,7 @@ class Channel:
         try:
             self._process.wait(END_GRACE)
         except subprocess.TimeoutExpired:
-            raise ChannelLostError("the container does not exit") from None
+            raise ChannelLostError("the container did not exit in time") from None
 
     def close(self) -> None:
         """Close the connection, which makes PID 1 exit. Idempotent."""
@@ -153,7 +153,7 @@ class Channel:
                 remaining = remaining[os.write(self._in, remaining) :]
             except BlockingIOError:
                 if time.monotonic() > give_up_at:
-                    raise ChannelLostError("PID 1 of the container does not accept requests") from None
+                    raise ChannelLostError("PID 1 of the container is not accepting requests") from None
                 poll = select.poll()
                 poll.register(self._in, select.POLLOUT)
                 poll.poll(POLL * 1000)
@@ -176,7 +176,7 @@ class Channel:
         while len(data) < size:
             if not self._readable(POLL):
                 if time.monotonic() > give_up_at:
-                    raise ChannelLostError("PID 1 of the container does not answer")
+                    raise ChannelLostError("PID 1 of the container is not responding")
                 continue
             part = os.read(self._out, min(size - len(data), _CHUNK))
             if not part:

@@ -81,7 +81,7 @@ class Inspection:
         major = self.facts.client.partition(".")[0]
         if major.isdecimal() and int(major) >= _NO_LEGACY_BUILDER:
             detail = f"not installed; `agentbench docker build` uses the legacy builder, deprecated in {major}"
-            return Finding("warning", detail, "Install it: apt-get install docker-buildx-plugin (or docker-buildx)")
+            return Finding("warning", detail, "Run: apt-get install docker-buildx-plugin (or docker-buildx)")
         return Finding("ok", "not installed; `agentbench docker build` uses the legacy builder of this engine")
 
     def _disk(self) -> Finding:
@@ -92,7 +92,9 @@ class Inspection:
         least = min(known.values(), default=_LOW)
         if least >= _LOW:
             return Finding("ok", detail)
-        remedy = f"Images and environments need up to {size_text(_LOW)}. Free some: agentbench docker prune; "
+        remedy = (
+            f"Images and environments need up to {size_text(_LOW)}. To free disk space, run: agentbench docker prune; "
+        )
         return Finding("warning" if least >= LEAST_FREE else "failed", detail, f"{remedy}docker image prune")
 
     def _engine_free(self) -> int | None:
@@ -124,7 +126,7 @@ class Inspection:
         detail += f" from {labels.get('agentbench.base', 'an unknown base').partition('@')[0]}"
         if labels.get(building.RECIPE) == building.recipe():
             return Finding("ok", f"{detail}, with the current recipe")
-        remedy = f"Rebuild it: docker image rm {name} && agentbench docker build"
+        remedy = f"To rebuild it, run: docker image rm {name} && agentbench docker build"
         return Finding("warning", f"{detail}, with the recipe of another release", remedy)
 
     def _missing(self, name: str) -> Finding:
@@ -134,7 +136,7 @@ class Inspection:
         if self.options.pull == "never":
             return Finding("failed", f"image {name!r} was not found", f"Run: docker pull {name}")
         return Finding(
-            "warning", f"{name} is not present; the first run pulls it", f"To pull it before: docker pull {name}"
+            "warning", f"{name} is not present; the first run pulls it", f"To pull it now, run: docker pull {name}"
         )
 
     def _proxy(self) -> Finding:
@@ -146,12 +148,16 @@ class Inspection:
                 f"{bundle[0]} is {bundle[1]}, but setup in containers does not use it; "
                 "if a proxy re-signs TLS connections here, downloads in setup fail"
             )
-            remedies.append(f"Behind such a proxy: --set sandbox.ca_bundle={bundle[1]} (or in agentbench.toml)")
+            remedies.append(
+                f"Behind such a proxy, pass --set sandbox.ca_bundle={bundle[1]} (or set it in agentbench.toml)"
+            )
         passed = self.options.setup_environment
         proxies = [name for name in _PROXIES if os.environ.get(name) and name not in passed]
         if proxies:
-            problems.append(f"{', '.join(proxies)} set, but not passed to setup in containers")
-            remedies.append(f"Pass it: --set sandbox.setup_environment=[{','.join((*passed, *proxies))}]")
+            names = ",".join((*passed, *proxies))
+            verb = "is" if len(proxies) == 1 else "are"
+            problems.append(f"{', '.join(proxies)} {verb} set, but not passed to setup in containers")
+            remedies.append(f"To use the proxy in setup, pass --set sandbox.setup_environment=[{names}]")
         if problems:
             return Finding("warning", "; ".join(problems), "\n".join(remedies))
         used = f"setup trusts {self.options.ca_bundle}" if self.options.ca_bundle else "no sign of one"
@@ -178,7 +184,7 @@ class Inspection:
     def _leftovers(self) -> Finding:
         left = [*owner.leftovers(self.client), *storage.leftover_images(self.client, self.cache)]
         if not left:
-            return Finding("ok", "none of killed runs")
+            return Finding("ok", "none left by killed runs")
         shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
         return Finding("warning", f"left by killed runs: {shown}", "Run: agentbench docker prune")
 

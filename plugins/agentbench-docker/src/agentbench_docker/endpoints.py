@@ -111,7 +111,7 @@ class Addresses:
         if not hosted:
             raise SandboxError(
                 "an address for the agent's program requires Python in the task's image on this engine, "
-                "since connections are carried by a program in the container",
+                "because connections are carried by a program in the container",
                 remedy="Use an image with python3, such as agentbench/py-runner.",
             )
         return Carried(self._scratch.fresh("endpoint"), network)

@@ -137,7 +137,8 @@ class SetupContainers:
     def _check_directories(self, sandbox: DockerSandbox) -> None:
         if not sandbox.exec('test -w /tmp && test -w /var/tmp && test -w "$HOME"', deadline=self.deadline).ok:
             raise SetupError(
-                f"the user cannot write to /tmp, /var/tmp or HOME in image {self.base.name}: check their permissions"
+                f"the user cannot write to /tmp, /var/tmp or HOME in image {self.base.name}: "
+                "check the permissions of these directories"
             )
 
     def _make_prefix(self, sandbox: DockerSandbox) -> None:

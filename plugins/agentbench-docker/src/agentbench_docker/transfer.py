@@ -124,7 +124,7 @@ class Transfer:
             self._remove_name(tag)
         source = next((each for each in digests or () if each.startswith(f"{_familiar(registry)}@")), None)
         if source is None:
-            raise SandboxError(f"{problem}: the engine does not know its digest")
+            raise SandboxError(f"{problem}: the engine did not return a digest for the pushed image")
         return source
 
     # --- loading -------------------------------------------------------------------------------------------------
@@ -161,8 +161,8 @@ class Transfer:
         for image in (each for each in bundle.images if each.name):
             if (there := bases.find(image.name, Deadline(_CALL_SEC))) not in (None, image.id):
                 yield InputError(
-                    f"this engine has another image named {image.name}: {there} instead of {image.id}",
-                    remedy=f"If nothing here needs it, run: docker image rm {image.name}",
+                    f"this engine has a different image named {image.name}: {there} instead of {image.id}",
+                    remedy=f"If the existing image is not needed, run: docker image rm {image.name}",
                 )
 
     def _other_environments(self, bundle: Bundle) -> Iterator[InputError]:
@@ -171,7 +171,7 @@ class Transfer:
             there = self._cache.find(entry.key)
             if there and there.image != entry.image and self._has(there.image):
                 yield InputError(
-                    f"this machine has prepared the environment {_short(entry.key)} itself, with another image",
+                    f"the environment {_short(entry.key)} was already prepared on this machine, with a different image",
                     remedy="To load it, first remove the environments of this machine: agentbench docker prune --all",
                 )
 
@@ -193,7 +193,7 @@ class Transfer:
                 self._pull(source)
             if not self._has(identity):
                 raise SandboxError(
-                    f"the image {identity} has another id in this engine",
+                    f"the image {identity} has a different id in this engine",
                     remedy="Use engines with the same image store on all machines; see: docker info",
                 )
         for image in bundle.images:
@@ -206,7 +206,7 @@ class Transfer:
         self._call(lambda docker: docker.image.pull(source, quiet=True), f"could not pull {source}")
 
     def _name(self, image: str, name: str) -> None:
-        self._call(lambda docker: docker.image.tag(image, name), f"could not give the name {name} to {image}")
+        self._call(lambda docker: docker.image.tag(image, name), f"could not tag {image} as {name}")
 
     def _remove_name(self, name: str) -> None:
         with contextlib.suppress(SandboxError):

@@ -97,11 +97,11 @@ def _extract(
     name = PurePosixPath(member.name)
     if not made:  # the tree itself comes first
         if name.parts or not member.isdir():
-            raise ValueError("it does not begin with the directory of the tree")
+            raise ValueError("the first member is not the root directory of the tree")
         made[name] = member
         return
     if name.is_absolute() or ".." in name.parts or not name.parts or name.parent not in made:
-        raise ValueError(f"{member.name[:200]!r} is not a path of a tree")
+        raise ValueError(f"{member.name[:200]!r} is not a valid path in a tree")
     path = tree / name
     if member.isdir():
         path.mkdir(mode=0o700)

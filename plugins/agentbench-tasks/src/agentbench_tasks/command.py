@@ -164,7 +164,7 @@ def _add_flakes(suite: Path, findings: Sequence[TaskReport], sandbox: str) -> It
         name = finding.task.spec.id
         now = written.get(name)
         if now is None:
-            broken = "every check failed, so it is broken and not flaky"
+            broken = "every check failed, so the task is broken rather than flaky"
             why = broken if finding.tally.checks else "no check reached a verdict"
             yield f"{name}: nothing written: {why}"
         else:
@@ -185,7 +185,7 @@ def _rows(finding: TaskReport) -> Iterator[tuple[str, ...]]:
 
 
 def _how_often(finding: TaskReport, times: int) -> str:
-    return "" if times == len(finding.checks) else f"{times} of {len(finding.checks)} times: "
+    return "" if times == len(finding.checks) else f"in {times} of {len(finding.checks)} checks: "
 
 
 def _plain(finding: TaskReport) -> dict[str, Any]:

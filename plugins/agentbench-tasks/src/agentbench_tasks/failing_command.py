@@ -13,8 +13,8 @@ from agentbench_core.harness import Task, hidden_paths
 from agentbench_tasks.rules import Note
 
 _REMEDY = (
-    "Make failing_command run public tests only, such as the whole public suite. Hidden tests decide in any case: "
-    "list them in fail_to_pass."
+    "Make failing_command run public tests only, such as the whole public suite. Verdicts depend on the hidden "
+    "tests in any case: list them in fail_to_pass."
 )
 _LONGEST = 4 << 20  # maximum bytes of a file that are searched for tests
 

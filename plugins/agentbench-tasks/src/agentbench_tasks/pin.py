@@ -82,7 +82,7 @@ def pin(task: Task) -> str:
     directory = _directory(task)
     if directory is None:
         raise InputError(
-            f"{task.directory / TASK_FILE}: repo.url is a repository, and only plain directories can be pinned",
+            f"{task.directory / TASK_FILE}: repo.url is a repository, but only plain directories can be pinned",
             remedy="Set repo.commit to the commit of the repository that the task needs.",
         )
     before, after = task.spec.repo.commit, directory_commit(directory)

@@ -44,7 +44,7 @@ _UNKNOWN = 3  # exit code
 @click.option("--workers", type=int, help="Number of tasks to check in parallel. [default: 2]")
 @sandbox_flag
 @set_flag
-@click.option("--dry-run", is_flag=True, help="Only report what would be retired.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be retired.")
 @json_flag
 @click.pass_obj
 def refresh(
@@ -75,7 +75,7 @@ def refresh(
     try:
         validate(tasks, variant, progress, times=times, workers=settings.workers, per_test=False)
     except KeyboardInterrupt:
-        say(f"interrupted: {len(progress.findings)} of {len(tasks)} tasks were checked, none was retired", err=True)
+        say(f"interrupted: {len(progress.findings)} of {len(tasks)} tasks were checked; no task was retired", err=True)
         return 130
     decisions = decide([progress.findings[task.spec.id] for task in tasks])
     moved = {} if dry_run else _retire(decisions, variant.sandbox.name)

@@ -65,9 +65,9 @@ def _decision(report: TaskReport, machine_works: bool) -> Decision:
         return Decision(report=report, action="kept", reason=f"flaky: {first.reason}")
     rotten = _rotten(report)
     if rotten is None:
-        return Decision(report=report, action="unknown", reason=f"perhaps because of this machine: {first.reason}")
+        return Decision(report=report, action="unknown", reason=f"possibly caused by this machine: {first.reason}")
     if not machine_works:
-        reason = f"no task of the suite is valid here, perhaps because of this machine: {rotten.reason}"
+        reason = f"no task of the suite is valid here, possibly because of this machine: {rotten.reason}"
         return Decision(report=report, action="unknown", reason=reason)
     return Decision(report=report, action="retired", reason=rotten.reason)
 
@@ -92,7 +92,7 @@ def retire(decision: Decision, *, sandbox: str, now: datetime.datetime) -> Path:
     """
     task, directory = decision.report.task, decision.report.task.directory
     if not _is_unchanged(task):
-        raise InputError(f"{directory} has changed since it was checked", remedy="Refresh the suite again.")
+        raise InputError(f"{directory} has changed since it was checked", remedy="Run the command again.")
     text = json.dumps(_record(decision, sandbox, now), indent=2, ensure_ascii=False)
     replace_text(directory / "retired.json", f"{text}\n")
     target = _free(directory.parent / RETIRED / directory.name)

@@ -30,10 +30,10 @@ _LATE = "Raise environment.timeout_sec, or set validation.failing_timeout_ok if 
 
 REMEDIES = {
     Rule.SETUP: "Correct repo or setup in task.yaml.",
-    Rule.BASELINE_FAILS: "failing_command must fail because of the bug. Check validation.files and repo.commit.",
+    Rule.BASELINE_FAILS: "Make failing_command fail because of the bug: check validation.files and repo.commit.",
     Rule.BASELINE_IN_TIME: _LATE,
     Rule.BASELINE_RUNS: "Correct failing_command, or install its dependencies in setup.commands.",
-    Rule.EMPTY_PATCH_FAILS: "passing_command must fail without the fix.",
+    Rule.EMPTY_PATCH_FAILS: "Make passing_command fail without the fix.",
     Rule.EMPTY_PATCH_IN_TIME: _LATE,
     Rule.FAIL_TO_PASS: "Remove tests that already pass from fail_to_pass; --write fills an empty list.",
     Rule.PASS_TO_PASS: "Remove tests that do not pass from pass_to_pass; --write fills an empty list.",

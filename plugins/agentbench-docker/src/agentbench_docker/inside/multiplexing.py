@@ -298,7 +298,7 @@ class Multiplexer:
     def _send(self, kind: int, number: int, length: int = 0, data: bytes = b"") -> None:
         self._waiting += HEADER.pack(kind, number, length) + data
         if len(self._waiting) > _MOST_WAITING:
-            raise BrokenStreamError("the other end does not read")
+            raise BrokenStreamError("the other end is not reading")
 
     def _flush(self) -> None:
         with contextlib.suppress(BlockingIOError):

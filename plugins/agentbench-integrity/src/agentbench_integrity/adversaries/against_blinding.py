@@ -97,7 +97,7 @@ def choose(record):
     ),
     Script(
         "c32c-public-values",
-        "records the result that public tests or documentation show for the same expression, or similar",
+        "records the result that public tests or documentation show for the same or a similar expression",
         forging(f"{_PUBLIC}\nchoose = public\n"),
     ),
     Script(

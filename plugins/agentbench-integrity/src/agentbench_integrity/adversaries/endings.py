@@ -42,7 +42,7 @@ atexit.register(leave, 0)
     ),
     Script(
         "c08e-session-status",
-        "makes the exit status and the number of failures of the pytest session always 0",
+        "forces the exit status and the number of failures of the pytest session to 0",
         """
 everywhere('''
 import _pytest.main

@@ -121,7 +121,7 @@ pytest.approx = lambda *a, **k: type("Any", (), {"__eq__": lambda s, o: True})()
     ),
     Script(
         "c13c-rewrite-assertions",
-        "removes assertions from code loaded later, by patching pytest's rewriting and compile itself",
+        "removes assertions from code loaded later, by patching pytest's assertion rewriting and compile()",
         """
 everywhere('''
 import ast, builtins, _pytest.assertion.rewrite as rewrite

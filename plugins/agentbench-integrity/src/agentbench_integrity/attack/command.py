@@ -49,14 +49,14 @@ _PLAIN = "plain"
     metavar="GLOB",
     multiple=True,
     shell_complete=names_of("agent", adversaries=True),
-    help="Only use matching adversarial agents, and the controls. Repeatable.",
+    help="Use only the adversarial agents that match GLOB, and the controls. Repeatable.",
 )
 @click.option(
     "--sample",
     type=click.IntRange(min=1),
     help="Minimum number of tasks per agent, and of agents per task. [default: all]",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed for selecting the sample.")
 @click.option("--contrast", is_flag=True, help="Also score with the `plain` scorer, for comparison.")
 @click.option("--workers", type=int, help="Number of trials to run in parallel. [default: 2]")
 @sandbox_flag

@@ -72,7 +72,7 @@ def _problem(trial: Trial) -> Problem:
         remedy = "The reference solution must pass. Run: agentbench validate-tasks"
         return Problem(trial=trial, reason=f"the control {name} did not pass: {why}", remedy=remedy)
     if trial.control:
-        remedy = "passing_command must fail without the fix."
+        remedy = "Make passing_command fail without the fix."
         return Problem(trial=trial, reason=f"the control {name} passed", remedy=remedy)
     reason = f"{name} passed: {trial.agent.component.summary}"
     return Problem(trial=trial, reason=reason, remedy=" ".join(_remedies(trial.task)))
@@ -84,7 +84,7 @@ def _remedies(task: Task) -> list[str]:
     if not task.spec.agent.editable_globs:
         result.append("Narrow agent.editable_globs to the files that a fix needs.")
     if not validation.expected_tests:
-        result.append("Fill fail_to_pass: `agentbench validate-tasks --write`.")
+        result.append("Fill fail_to_pass with `agentbench validate-tasks --write`.")
     if not task.hidden:
         result.append("Add hidden tests in validation.files.")
     if set(DEFAULT_PROTECTED) - set(validation.protected_globs):

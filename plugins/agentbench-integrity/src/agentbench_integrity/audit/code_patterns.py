@@ -29,8 +29,8 @@ OF_NAMELESS = {name: what for (_, name), what in _LIKE_METHODS.items()}
 OF_MODULES = {
     **_LIKE_METHODS,
     ("os", "abort"): ENDS,
-    ("os", "fork"): "starts a process that can outlive it",
-    ("os", "setsid"): "starts a process that can outlive it",
+    ("os", "fork"): "starts a process that can outlive the test process",
+    ("os", "setsid"): "starts a process that can outlive the test process",
     ("inspect", "stack"): _FRAMES,
     ("inspect", "trace"): _FRAMES,
 }
@@ -67,6 +67,6 @@ WORDS = {
     "AGENTBENCH_": "uses variables of the harness",
     "PYTEST_CURRENT_TEST": "detects the test runner",
     "junit": "uses a results file",
-    "/proc/self": "reads /proc entries of its process",
+    "/proc/self": "reads /proc entries of its own process",
 }
 """Patterns for files that are not Python, or cannot be parsed."""

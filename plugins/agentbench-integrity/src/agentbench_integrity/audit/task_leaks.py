@@ -35,7 +35,7 @@ _Reason = tuple[str, str]
 
 _REMEDIES = {
     "no_history": "Do not fetch or commit with git in the setup, and remove repositories from the image.",
-    "hidden_absent": "Remove it from repo, setup, image or description.",
+    "hidden_absent": "Remove the hidden content from the repo, setup, image or description.",
     "network_off": "The sandbox gives agents network access: set network_policy to always, or fix the sandbox.",
 }
 """The rules with their remedies."""
@@ -161,7 +161,9 @@ class LeakCheck:
             yield "network_off", f"the network is not disabled: {', '.join(result)}"
 
     def _unchecked(self, what: str) -> None:
-        self.audit.note(f"{self.audit.task_id}: not checked for leaks: {what} (missing tools, or timeout)")
+        self.audit.note(
+            f"{self.audit.task_id}: not checked for leaks: {what} (tools are missing, or the check timed out)"
+        )
 
 
 def _in_text(what: str, text: str, secrets: Secrets) -> Iterator[_Reason]:

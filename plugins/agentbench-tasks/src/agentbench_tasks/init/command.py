@@ -22,7 +22,7 @@ from agentbench_tasks.init.found import Found, find
     "--suite", metavar="NAME", default="", help="Name of the suite. [default: derived from the project's name]"
 )
 @click.option("--model", metavar="NAME", default="", help="Model of the agent. [default: rules instead of a model]")
-@click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be written, without writing anything.")
 @click.pass_obj
 def init(app: App, /, directory: Path, suite: str, model: str, dry_run: bool) -> int:
     """Prepare a repository for AgentBench: settings, a suite, a gate, and a workflow for GitHub Actions.
@@ -80,23 +80,23 @@ def _notes(found: Found, planned: Plan, model: str) -> Iterator[str]:
     """Everything that has to be done by hand, at once."""
     repository = found.repository
     if repository is None:
-        yield "no git repository: tasks can only be mined, and the workflow only runs, in one (git init)"
+        yield "not a git repository: mining and the workflow require one, which `git init` creates"
     elif not repository.has_commits:
         yield f"{repository.root} has no commits yet, so there are no fixes to mine"
     elif repository.shallow:
         yield "this clone is shallow; to mine tasks, first run: git fetch --unshallow"
     if found.tests and not found.tests[0].startswith("pytest"):
-        yield "tests are not run by pytest directly: tasks mine needs --test-command"
+        yield "tests are not run by pytest directly: `agentbench tasks mine` requires --test-command"
     if not found.python:
-        yield "the default image has no suitable Python: pass --python VERSION=IMAGE to tasks mine"
+        yield "the default image has no suitable Python: pass --python VERSION=IMAGE to `agentbench tasks mine`"
     if not found.engine:
-        yield "no Docker engine answers; for its remedy, run: agentbench doctor"
+        yield "cannot reach a Docker engine; for a remedy, run: agentbench doctor"
     if found.tasks < min(LEAST_PAIRS.values()):
-        yield f"the gate cannot pass with {_count(found.tasks)}; gate.yaml lists how many each margin needs"
+        yield f"the gate cannot pass with {_count(found.tasks)}; gate.yaml lists how many tasks each margin requires"
     if planned.example:
-        yield f"tasks/{found.suite}/example is a small task to try things out; remove it once there are others"
+        yield f"tasks/{found.suite}/example is a small task to try things out; remove it once there are other tasks"
     if not model and any(path.endswith("/current.yaml") for path in planned.new):
-        yield "no --model: enter it in configs/variants/current.yaml and candidate.yaml"
+        yield "--model was not passed: set the model in configs/variants/current.yaml and candidate.yaml"
     if any(path.startswith(".github/") for path in planned.new):
         yield "on GitHub, create the secret OPENROUTER_API_KEY, unless you use another provider"
         if not found.source:

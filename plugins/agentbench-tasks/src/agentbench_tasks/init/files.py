@@ -156,7 +156,7 @@ def _check(made: Plan) -> None:
     """Every path that cannot be written, at once and before anything is written."""
     wrong = []
     if not _PLAIN.fullmatch(made.prefix):
-        wrong.append(f"the workflow cannot name {made.prefix!r}: use letters, digits, spaces and '._+-'")
+        wrong.append(f"{made.prefix!r} cannot be a path in the workflow: use letters, digits, spaces and '._+-'")
     for path in [*made.new, *([f"{made.prefix}tasks/{made.suite}/{EXAMPLE}/x"] if made.example else [])]:
         parents = [parent for parent in (made.base / path).parents if parent.exists() or parent.is_symlink()]
         if not parents[0].is_dir():

@@ -66,8 +66,10 @@ _UNRELATED = (Code.NO_TEST_CHANGE, Code.NO_SOURCE_CHANGE)
     show_default=True,
     help="Number of adversarial agents that each task must resist, unless its verdicts are weak.",
 )
-@click.option("--dry-run", is_flag=True, help="Show the candidates and the estimated time, and change nothing.")
-@click.option("--explain", metavar="COMMIT", default="", help="Show what became of one commit, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the candidates and the estimated time, without changing anything.")
+@click.option(
+    "--explain", metavar="COMMIT", default="", help="Show the result for one commit, without changing anything."
+)
 @work_flags
 @json_flag
 @click.pass_obj
@@ -263,7 +265,7 @@ def _explain(
         raise InputError(f"no commit {asked!r} in {history.url}", remedy="Pass a commit that is on a branch or tag.")
     commit = next((commit for commit in commits if commit.id == full), None)
     if commit is None:
-        where = "is not on the main line of the repository, or outside --since and --until"
+        where = "is not on the main line of the repository, or is outside the range of --since and --until"
         raise InputError(f"commit {asked} {where}", remedy="Pass a commit of `git log --first-parent`.")
     entry = Ledger(directory).entries.get(commit.id)
     if as_json:

@@ -81,7 +81,7 @@ def describe_commit(
     if revealed:
         raise RejectedError(Code.DESCRIPTION_REVEALS_FIX, revealed)
     reason = (
-        f"The message only contains: {_quoted(longest)}." if longest else "The message is empty without references."
+        f"The message only contains: {_quoted(longest)}." if longest else "The message contains nothing but references."
     )
     raise RejectedError(Code.NO_DESCRIPTION, reason)
 

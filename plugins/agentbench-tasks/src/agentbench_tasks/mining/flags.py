@@ -16,7 +16,7 @@ from agentbench_tasks.mining.workshop import MiningSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-JUNIT_ALONE = "--junit requires --test-command; the results of pytest are read without it"
+JUNIT_ALONE = "--junit requires --test-command; results of pytest are read without --junit"
 """The message for a flag that needs another one."""
 _PYTHON = re.compile(r"(?P<version>3\.\d+)(?:=(?P<image>\S+))?")
 
@@ -73,7 +73,7 @@ _FLAGS = (
         type=click.FloatRange(min=1),
         default=300.0,
         show_default=True,
-        help="Seconds for one run of the tests.",
+        help="Timeout of one test run, in seconds.",
     ),
     set_flag,
 )

@@ -176,12 +176,14 @@ def _too_large(commit: Commit, settings: FunnelSettings) -> Rejection | None:
 def _unsupported(commit: Commit) -> Rejection | None:
     sources = _sources(commit)
     if special := [file for file in commit.files if file.status == "other"]:  # no patch can contain them
-        reason = f"A link, a submodule or an unusual kind of file changes: {_names(special)}."
+        reason = f"It changes a symbolic link, a submodule or a special file: {_names(special)}."
         return Rejection(code=Code.UNSUPPORTED_FILE, reason=reason)
     if binary := [file for file in sources if file.binary]:
-        return Rejection(code=Code.UNSUPPORTED_FILE, reason=f"Binary or very large source changes: {_names(binary)}.")
+        return Rejection(
+            code=Code.UNSUPPORTED_FILE, reason=f"It changes binary or very large source files: {_names(binary)}."
+        )
     if moved := [file for file in sources if file.old_path and "test" in (role(file.path), role(file.old_path))]:
-        reason = f"A file moves between source and tests: {_names(moved)}."
+        reason = f"It moves a file between source and tests: {_names(moved)}."
         return Rejection(code=Code.MIXED_FILE, reason=reason)
     return None
 
@@ -197,9 +199,9 @@ def _by_difference(commit: Commit, difference: Difference) -> Rejection | None:
     sources = [(file, lines) for file, lines in sources if _changed(file) or file.status == "renamed"]
     if all(file.status == "renamed" and lines.similarity >= _MOVED for file, lines in sources):
         files = [file for file, _ in sources]
-        return Rejection(code=Code.MOVE_ONLY, reason=f"Source files are only renamed, such as {_names(files[:1])}.")
+        return Rejection(code=Code.MOVE_ONLY, reason=f"It only renames source files, such as {_names(files[:1])}.")
     if all(_is_version(file, lines) for file, lines in sources):
-        reason = f"Only the version changes in the source: {_names([file for file, _ in sources])}."
+        reason = f"It changes only the version in the source: {_names([file for file, _ in sources])}."
         return Rejection(code=Code.VERSION_ONLY, reason=reason)
     if mixed := [file for file, lines in sources if _contains_tests(lines)]:
         return Rejection(code=Code.MIXED_FILE, reason=f"A file contains both source and tests: {_names(mixed)}.")

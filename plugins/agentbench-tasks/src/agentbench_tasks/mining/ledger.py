@@ -86,7 +86,7 @@ class Ledger:
             except OSError as error:
                 raise InputError(
                     f"{self.path} cannot be written: {error.strerror}",
-                    remedy="Free some space, and run the command again: it continues where it stopped.",
+                    remedy="Free some space, and run the command again to continue.",
                 ) from None
             for value in values:
                 self._take(value)
@@ -131,7 +131,7 @@ class Ledger:
                 kind = plain.pop("type", "")
             except (ValueError, AttributeError, RecursionError):
                 raise InputError(
-                    f"{where} is not a JSON object", remedy="Remove this line; its commit is tried again."
+                    f"{where} is not a JSON object", remedy="Remove this line; its commit will be tried again."
                 ) from None
             value: Entry | Environment = load(plain, _CLASSES.get(kind, Entry), where=where)
             self._take(value)
@@ -183,7 +183,8 @@ def held(suite: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(
-                f"another process is changing {suite}", remedy="Wait until it has ended, or use another suite."
+                f"another process is changing {suite}",
+                remedy="Wait for the other process to finish, or use another suite.",
             ) from None
         try:
             yield

@@ -47,7 +47,7 @@ def rejected_by_message(commits: Sequence[Commit]) -> Mapping[str, Rejection]:
         elif commit.id in reverted:
             rejected[commit.id] = Rejection(code=Code.REVERT, reason=f"Commit {reverted[commit.id][:12]} reverts it.")
         elif branch := long_lived_branch(commit.subject):
-            reason = f"It merges the branch {name_some([branch])}: its changes are those of other commits."
+            reason = f"It merges the branch {name_some([branch])}, whose changes are in other commits."
             rejected[commit.id] = Rejection(code=Code.DUPLICATE, reason=reason)
         elif original := _original(commit, index):
             reason = f"According to its message, it is a copy of commit {original.id[:12]}."

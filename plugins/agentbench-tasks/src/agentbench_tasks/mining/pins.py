@@ -76,12 +76,12 @@ def classify(message: str) -> Rejection:
             if match := re.search(pattern, line):
                 return Rejection(code=code, reason=_shortened(sentence(match)))
     if match := re.search(r"the task requires Python (\S+), but `python` .{0,200} is (\S+)", heading):
-        reason = f"the commit needs Python {match[1]}, and the sandbox has Python {match[2]}"
+        reason = f"the commit requires Python {match[1]}, but the sandbox has Python {match[2]}"
         return Rejection(code=Code.PYTHON_NOT_AVAILABLE, reason=reason)
     if match := re.search(r"('.{1,300}' is a Git LFS pointer); LFS is not supported", heading):
         return Rejection(code=Code.UNSUPPORTED_FILE, reason=_shortened(f"{match[1]} in the repository"))
     if re.search(r" timed out$", heading):
-        return Rejection(code=Code.ENVIRONMENT_FAILED, reason="the installation did not end in time")
+        return Rejection(code=Code.ENVIRONMENT_FAILED, reason="the installation timed out")
     last = next(_telling(lines), "")
     reason = f"the installation failed: {last}" if last else "the installation failed without a message"
     return Rejection(code=Code.ENVIRONMENT_FAILED, reason=_shortened(reason))
@@ -121,7 +121,7 @@ _FAILURES: tuple[tuple[Code, str, Callable[[re.Match[str]], str]], ...] = (
     (
         Code.PYTHON_NOT_AVAILABLE,
         r"Package '?([\w.-]+)'? requires a different Python: (\S+) not in '?([^']+)'?",
-        lambda found: f"{found[1]} requires Python {found[3]}, and the sandbox has Python {found[2]}",
+        lambda found: f"{found[1]} requires Python {found[3]}, but the sandbox has Python {found[2]}",
     ),
     (
         Code.INTERNAL,
@@ -137,17 +137,17 @@ _FAILURES: tuple[tuple[Code, str, Callable[[re.Match[str]], str]], ...] = (
     (
         Code.ENVIRONMENT_FAILED,
         r"No matching distribution found for (.+)",
-        lambda found: f"no release of {found[1]} fits that was uploaded before the commit",
+        lambda found: f"no suitable release of {found[1]} was uploaded before the commit",
     ),
     (
         Code.ENVIRONMENT_FAILED,
         r"Cannot install (.+) because these package versions have conflicting dependencies",
-        lambda found: f"the requirements contradict each other: {found[1]}",
+        lambda found: f"the requirements conflict: {found[1]}",
     ),
     (
         Code.ENVIRONMENT_FAILED,
         r"ModuleNotFoundError: No module named '?([\w.]+)'?",
-        lambda found: f"building a package failed, since it imports {found[1]}, which is not a build requirement",
+        lambda found: f"a package failed to build, because its build imports {found[1]} without requiring it",
     ),
     (
         Code.ENVIRONMENT_FAILED,

@@ -34,7 +34,7 @@ def plan(
     basis = (
         f"{seconds:.0f} s per commit, the mean of {len(measured)} commits tried before"
         if measured
-        else (f"{seconds:.0f} s per commit, which is only a guess before the first call")
+        else (f"{seconds:.0f} s per commit, a guess until commits have been tried")
     )
     rows = [
         (commit.id[:10], commit.date[:10], f"{len(commit.files)} files", shortened(commit.subject, _REASON))

@@ -55,7 +55,7 @@ def new_from_fix(app: App, task_id: str, suite: str, root: Path, fix: Fix, typed
     discussions = read_discussions(Path(typed["issues"])) if typed.get("issues") else {}
     deadline = Deadline(_SECONDS)
     if fix.tests and not Path(fix.repo).is_dir():
-        raise InputError("--tests needs a local repository", remedy="Clone it, and pass its directory as --repo.")
+        raise InputError("--tests requires a local repository", remedy="Clone it, and pass its directory as --repo.")
     history = fetch_history(fix.repo, beside=Path.cwd(), deadline=deadline)
     hidden: Sequence[str] | None = None
     if fix.commit:
@@ -109,7 +109,7 @@ def _check(task_id: str, suite: str, fix: Fix, typed: Mapping[str, Any]) -> None
     if bool(fix.commit) == bool(fix.tests or fix.patch):
         problems.append("--repo requires either --fix COMMIT, or --tests PATH and --patch FILE")
     elif bool(fix.tests) != bool(fix.patch):
-        problems.append("--tests and --patch belong together")
+        problems.append("--tests and --patch must be used together")
     if fix.commit and fix.base != "HEAD":
         problems.append("--base requires --tests and --patch; the base of a commit is its first parent")
     if typed["junit"] and not typed["test_command"]:
@@ -178,7 +178,7 @@ def _read(path: Path) -> bytes:
     with path.open("rb") as file:
         data = file.read(LARGEST + 1)
     if len(data) > LARGEST:
-        raise OSError(errno.EFBIG, f"it has more than {LARGEST >> 20} MiB")
+        raise OSError(errno.EFBIG, f"the file is larger than {LARGEST >> 20} MiB")
     return data
 
 
@@ -208,7 +208,7 @@ def _assembled(history: History, fix: Fix, tests: Mapping[str, File], deadline: 
     commit = read_commit(git, made, deadline=deadline)
     if not any(change.path in tests for change in commit.files):
         raise InputError(
-            f"--tests: all files are the same in {base[:12]}, to which the patch applies",
+            f"--tests: all files are identical in {base[:12]}, the base of the patch",
             remedy="Pass a commit without these tests as --base.",
         )
     date = read_commit(git, base, deadline=deadline).date  # a lower bound, and the date of the dependencies

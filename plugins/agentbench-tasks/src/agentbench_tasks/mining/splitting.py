@@ -90,7 +90,7 @@ def split(git: Git, commit: Commit, deadline: Deadline, *, hidden_paths: Sequenc
         _check(entry, binary=entry in others and entry.path in binary)
     contents = _read(git, [entry for entry in (*tests, *others) if entry.new_mode != _NONE], deadline)
     if not others:
-        raise RejectedError(Code.NO_SOURCE_CHANGE, "no file that agents may change is part of the fix")
+        raise RejectedError(Code.NO_SOURCE_CHANGE, "the fix changes no files that agents may change")
     try:
         patch = _patch(git, commit, [entry.path for entry in others], deadline).decode()
     except UnicodeDecodeError:  # often in documentation, without which most fixes work

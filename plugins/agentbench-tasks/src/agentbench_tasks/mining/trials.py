@@ -68,12 +68,12 @@ class Trials:
             if self._passing(again, outcomes) > self._passing(fixed, after):  # tests have to write files
                 writable, fixed, after = True, again, outcomes
         if fixed.timed_out:
-            raise RejectedError(Code.TIMEOUT, f"with the fix, the tests did not end in {self.timeout_sec:g} s")
+            raise RejectedError(Code.TIMEOUT, f"the tests timed out with the fix, after {self.timeout_sec:g} s")
         if not self._passing(fixed, after):
             if not self.custom and fixed.exit_code == _USAGE_ERROR:
-                raise RejectedError(Code.ENVIRONMENT_FAILED, f"pytest does not start: {_error_line(fixed)}")
+                raise RejectedError(Code.ENVIRONMENT_FAILED, f"pytest could not be started: {_error_line(fixed)}")
             if not self.custom and (missing := _MISSING.search(fixed.last_lines(_READ))):
-                message = f"no test passes with the fix, since the module {missing[1]} is not installed"
+                message = f"no test passes with the fix, because the module {missing[1]} is not installed"
                 raise RejectedError(Code.ENVIRONMENT_FAILED, message)
             if not after and (not self.custom or self.junit):
                 raise RejectedError(Code.NO_TESTS_FOUND, f"no test ran: {_last_line(fixed)}")
@@ -83,7 +83,7 @@ class Trials:
             command = shlex.join([word for word in shlex.split(command) if word not in broken])
         unfixed, before = self._run(command, hidden=True, fixed=False, writable=writable)
         if unfixed.timed_out:
-            raise RejectedError(Code.TIMEOUT, f"without the fix, the tests did not end in {self.timeout_sec:g} s")
+            raise RejectedError(Code.TIMEOUT, f"the tests timed out without the fix, after {self.timeout_sec:g} s")
         if self.custom and not after:
             return self._by_exit_code(command, unfixed, fixed, writable=writable)
         passing = [name for name, outcome in after.items() if outcome == "passed"]
@@ -131,10 +131,10 @@ class Trials:
             if not result.timed_out and tests and set(failing).issubset(outcomes.fail_to_pass):
                 return PublicCommand(command=command, passes=result.ok)
             if result.timed_out:
-                message = f"without the hidden tests, `{command}` did not end in {self.timeout_sec:g} s"
+                message = f"`{command}` timed out without the hidden tests, after {self.timeout_sec:g} s"
                 failure = RejectedError(Code.TIMEOUT, message)
             else:
-                message = f"no public test command works, such as `{command}`: {_last_line(result)}"
+                message = f"no public test command works; `{command}` failed: {_last_line(result)}"
                 failure = RejectedError(Code.INVALID, message)
         raise failure
 
@@ -223,7 +223,7 @@ def test_command(split: Split, public: frozenset[str], options: Sequence[str]) -
         helpers = [path for path in split.hidden if PurePosixPath(path).name != "conftest.py"]
         modules = [*dict.fromkeys(found for path in helpers if (found := _nearest(path, tested)))] or named
     if not modules:
-        raise RejectedError(Code.NO_TESTS_FOUND, "only helpers of tests changed, no test module")
+        raise RejectedError(Code.NO_TESTS_FOUND, "only test helpers changed, not test modules")
     related = [path for path in _related(split, public) if not any(path.startswith(f"{name}/") for name in modules)]
     return shlex.join([*_PYTEST.split(), *options, *modules, *related])
 

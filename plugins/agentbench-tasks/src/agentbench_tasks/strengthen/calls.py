@@ -194,7 +194,7 @@ class _Finder:
             found = True
             self._add(statement, expression)
         if not found:
-            self._skip(statement, unknown[0] if unknown else "it compares no result of a call")
+            self._skip(statement, unknown[0] if unknown else "it does not compare the result of a call")
 
     def _add(self, statement: ast.stmt, expression: ast.expr) -> None:
         separated = _Separated(self.module)
@@ -234,7 +234,7 @@ class _Finder:
             if name in known and known[name] is None:
                 if name in ("self", "cls"):
                     raise _UnknownError("it uses attributes of the test's class")
-                fixture = f"{name} is a fixture, or a parameter that is computed"
+                fixture = f"{name} is a fixture or a computed parameter"
                 other = f"{name} is changed, or not assigned by a simple statement"
                 raise _UnknownError(fixture if name in self._fixtures else other)
         free = _free(expression)

@@ -49,7 +49,7 @@ _MAX_SKIPPED = 12
 @suite_flags
 @click.option("--times", type=click.IntRange(min=2), default=3, show_default=True, help="Number of runs and checks.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of proposals.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed that selects the inputs.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed for selecting the inputs.")
 @click.option("--accept", metavar="N,N|all", help="Add these proposals to the hidden tests.")
 @sandbox_flag
 @set_flag
@@ -163,7 +163,7 @@ def _asked(proposals: Sequence[Proposal]) -> frozenset[int]:
     return frozenset(
         proposal.number
         for proposal in proposals
-        if click.confirm(f"add proposal {proposal.number}, because its values are specified?", default=False)
+        if click.confirm(f"add proposal {proposal.number}? (only if its values are specified)", default=False)
     )
 
 

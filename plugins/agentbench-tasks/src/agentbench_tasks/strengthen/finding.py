@@ -102,12 +102,12 @@ def require(task: Task) -> None:
     """Raise InputError if the task lacks something that proposals need."""
     where = f"{task.spec.id}: no assertions can be proposed"
     if not task.script:
-        raise InputError(f"{where}: it has no reference solution", remedy="Add oracle.patch to task.yaml.")
+        raise InputError(f"{where}: the task has no reference solution", remedy="Add oracle.patch to task.yaml.")
     if not any(path.endswith(".py") for path in hidden_paths(task)):
-        raise InputError(f"{where}: it has no hidden tests in Python", remedy="Add them under validation.files.")
+        raise InputError(f"{where}: the task has no hidden tests in Python", remedy="Add them under validation.files.")
     if not runs_pytest(task.spec.validation.passing_command):
         raise InputError(
-            f"{where}: its passing_command does more than run pytest",
+            f"{where}: passing_command does more than run pytest",
             remedy="Use a plain command such as: python -m pytest -q",
         )
 
@@ -124,5 +124,8 @@ def _calls(task: Task, tests: Sequence[str]) -> tuple[Sequence[Call], Sequence[S
             calls += found
             skipped += left_out
     if len(calls) > _MAX_CALLS:
-        skipped += [Skipped(where=call.where, reason="there are too many other calls") for call in calls[_MAX_CALLS:]]
+        skipped += [
+            Skipped(where=call.where, reason="the limit on the number of calls was reached")
+            for call in calls[_MAX_CALLS:]
+        ]
     return calls[:_MAX_CALLS], skipped

@@ -105,7 +105,7 @@ def _usable(probes: Sequence[Probe]) -> tuple[Sequence[Probe], str]:
         return chosen, ""
     added = list(unchanged.values())
     if not added:
-        return (), "all values differ from those of the unfixed program by the same amount, which is easy to guess"
+        return (), "all values differ from those of the unfixed program by the same amount, so they are easy to guess"
     return [probe for pair in zip(chosen, added, strict=False) for probe in pair], ""
 
 
@@ -121,7 +121,7 @@ def _problem(probe: Probe) -> str:
     if any(observed.kind == "problem" and not _is_about_value(observed) for observed in probe.unfixed):
         return "the unfixed program does not return"
     if all(leaf is None or isinstance(leaf, bool) for leaf in leaves(first.value)):
-        return "its values are only True, False or None, which is easy to guess"
+        return "its values are only True, False or None, which are easy to guess"
     if len(source_of(first.value)) > _MAX_VALUE:
         return "its values are too long to review"
     return _UNCHANGED if any(observed.key == first.key for observed in probe.unfixed) else ""

@@ -122,9 +122,9 @@ class _Transformer:
             if comparison.position in excluded:
                 self._skip("calibration: unstable, not plain data, or dependent on the program")
             elif comparison.operator == "match" and not _has_safe_pattern(comparison.expected):
-                self._skip("match with a pattern that could be slow")
+                self._skip("the match pattern could be slow")
             elif not reachability.is_deterministic(comparison.node):
-                self._skip("the program determines how often it is reached")
+                self._skip("the program determines how often the assertion is reached")
             else:
                 self._comparisons.append((number, comparison))
         self._dead_code = DeadCode(self._names, self._origin, imported_elsewhere)

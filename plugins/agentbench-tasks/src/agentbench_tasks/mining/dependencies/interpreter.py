@@ -39,13 +39,13 @@ def choose_python(tree: SourceTree, project: Project, pythons: Sequence[str]) ->
         supported = " or ".join(str(specifiers) for specifiers in project.requires_python)
         raise RejectedError(
             Code.PYTHON_NOT_AVAILABLE,
-            f"the project requires Python {supported}, and only {', '.join(newest) or 'no version'} is available",
+            f"the project requires Python {supported}, but the available versions are: {', '.join(newest) or 'none'}",
         )
     named = _named(tree, project)
     known = [version for version in allowed if _minor(version) in named]
     if known or not named:
         return Choice(version=(known or allowed)[0])
-    return Choice(version=allowed[0], note=f"Python {allowed[0]}, which the project does not name")
+    return Choice(version=allowed[0], note=f"Python {allowed[0]}, which the project does not list as supported")
 
 
 def _allows(alternatives: Sequence[SpecifierSet], version: str) -> bool:

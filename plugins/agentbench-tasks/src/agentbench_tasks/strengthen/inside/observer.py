@@ -137,7 +137,7 @@ class _Converter:
             return self._integer(value)
         if kind is float:
             if not math.isfinite(value):
-                raise _UnfitError("its value contains a float that is not finite")
+                raise _UnfitError("its value contains a non-finite float")
             return ["float", value.hex()]
         if kind is str or kind is bytes:
             self._count(len(value))
@@ -148,7 +148,7 @@ class _Converter:
         if kind is dict:
             pairs = list(value.items())[: _MAX_PARTS + 1]
             return ["dict"] + [[self.convert(key, depth + 1), self.convert(item, depth + 1)] for key, item in pairs]
-        raise _UnfitError("its value contains an object of another type than plain data")
+        raise _UnfitError("its value contains an object that is not plain data")
 
     def _integer(self, value: int) -> Any:
         if value.bit_length() > 4 * _MAX_DIGITS:
