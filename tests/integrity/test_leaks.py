@@ -265,9 +265,9 @@ def test_probe_output_is_parsed() -> None:
     files: Any = probe((0, "\1/a b\nx\ny\n\1/c\n\1/d\ny\n\1done\n")).texts(["x", "y"])
     assert files == {"/a b": {"x", "y"}, "/d": {"y"}}
     assert probe((0, "device lo 0x9\ndevice tunl0 0x80\n\1done\n")).network() == ()
-    assert probe((0, "device eth0 0x1003\nconnect 192.0.2.1 is answered\n\1done\n")).network() == (
+    assert probe((0, "device eth0 0x1003\nconnect 192.0.2.1 was accepted\n\1done\n")).network() == (
         "device eth0",
-        "a connection to 192.0.2.1 is answered",
+        "a connection to 192.0.2.1 was accepted",
     )
 
 

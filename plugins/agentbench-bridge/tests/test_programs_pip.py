@@ -161,7 +161,7 @@ def test_incompatible_images_are_refused(index: Index) -> None:
         program.check_fits(f"{loader}python {PYTHON}1\n")
     with pytest.raises(SandboxError, match=r"thing 1.0 needs glibc, which this task's image does not have") as caught:
         program.check_fits(f"/lib/ld-musl-x86_64.so.1\npython {PYTHON}\n")
-    assert caught.value.remedy == "It has no build for musl. Use an image with glibc."
+    assert caught.value.remedy == "thing has no build for musl. Use an image with glibc."
 
 
 def test_hash_mismatch_is_an_error(index: Index, tmp_path: Path) -> None:

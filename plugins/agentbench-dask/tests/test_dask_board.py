@@ -130,7 +130,7 @@ def test_a_lost_dask_worker(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None
     assert desk.count("queued") == 1
     assert desk.submitted == 1
     desk.done("t-1", "error")
-    assert desk.notes == ["a ticket on w1 failed: the Dask worker died, or its log has the error"]
+    assert desk.notes == ["a worker process on w1 failed: the Dask worker died, or its log has the error"]
     now += 1.0
     desk.board.fill()
     assert desk.open == ["t-2"]
@@ -147,7 +147,7 @@ def test_tickets_that_dask_cannot_run(desk: Desk, monkeypatch: pytest.MonkeyPatc
         now += board_module.FIRST_WAIT * 2**number
         desk.board.fill()
         assert desk.open == [f"t-{number + 1}"]
-    with pytest.raises(BoardError, match="could not run the last 5 tickets"):
+    with pytest.raises(BoardError, match="could not start the last 5 worker processes"):
         desk.done("t-5", "error")
 
 

@@ -172,7 +172,7 @@ def test_tickets_that_fail(cluster: Any, tickets: Any, notes: Any, ends: Ends, t
     each = tickets(address)
     each.start()
     each.want(2)
-    notes.until("the Dask cluster could not run the last 5 tickets")
+    notes.until("the Dask cluster could not start the last 5 worker processes")
     (error,) = notes.failed
     assert "see also the logs of the Dask workers" in error.remedy
     assert not any("started again" in text for text in notes.texts)

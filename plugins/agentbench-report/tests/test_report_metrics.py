@@ -134,7 +134,7 @@ def test_equal_amounts_have_no_interval(tmp_path: Path) -> None:
             ["--allow-replayed"],
             {
                 "cost_usd": "5 attempts were replayed at no cost",
-                "duration_sec": "5 attempts did not wait for a model, but replayed calls",
+                "duration_sec": "5 attempts replayed model calls instead of making them",
             },
         ),
     ],

@@ -75,8 +75,8 @@ def test_rows_of_a_table_are_inputs_of_one_call() -> None:
     ("body", "reason"),
     [
         ("assert basket.add(1) == 2", "basket is a fixture"),
-        ("b = Basket(1)\nb.add(2)\nassert b.sum(3) == 2", "b is changed"),
-        ("b, c = price(1)\nassert total(b, 1) == 2", "b is changed"),
+        ("b = Basket(1)\nb.add(2)\nassert b.sum(3) == 2", "b may be modified"),
+        ("b, c = price(1)\nassert total(b, 1) == 2", "b may be modified"),
         ("with pytest.warns():\n    assert price(1) == 2", "assertions within a with statement"),
         ("assert price(1) < 2", "does not compare with =="),
         ("assert len([1, 2]) == 2", "does not compare the result of a call"),

@@ -151,11 +151,11 @@ class Board:
             self._errors = 0
             return
         if ticket.worker:
-            self._note(f"a ticket on {ticket.worker} failed: the Dask worker died, or its log has the error")
+            self._note(f"a worker process on {ticket.worker} failed: the Dask worker died, or its log has the error")
         else:
             self._refused += 1
             if self._refused >= REFUSED and not self.busy:
-                raise BoardError(f"the Dask cluster could not run the last {REFUSED} tickets")
+                raise BoardError(f"the Dask cluster could not start the last {REFUSED} worker processes")
         self._errors = min(self._errors, 3) + 1
         self._not_before = time.monotonic() + FIRST_WAIT * 2.0**self._errors
 

@@ -68,7 +68,8 @@ class Inspection:
         found = [warning.partition("; ") for warning in vulnerabilities(self.facts.runc)]
         if not found:
             return Finding("ok", f"{self.facts.runc}, without known vulnerabilities")
-        remedies = dict.fromkeys(remedy or "compare its version with the advisories of runc" for _, _, remedy in found)
+        advice = "check the security advisories of runc for this version"
+        remedies = dict.fromkeys(remedy or advice for _, _, remedy in found)
         return Finding(
             "warning",
             "; ".join(problem for problem, _, _ in found),

@@ -44,7 +44,7 @@ class Mechanic:
         return ModelFacts(
             usd_per_million_input=0.0,
             usd_per_million_output=0.0,
-            warnings=("the mechanic repairs programs by rules, without a model: its results do not measure agents",),
+            warnings=("the mechanic repairs programs with rules, without a model; its results do not measure agents",),
         )
 
     def complete(self, request: Request, call: LLMCall) -> Completion:

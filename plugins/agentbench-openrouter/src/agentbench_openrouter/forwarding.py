@@ -130,7 +130,7 @@ class _Forward:
     def _receive(self, arriving: Arriving) -> Completion | Failure:
         encoding = arriving.headers.get("content-encoding", "").strip().lower()
         if encoding not in ("", "identity"):
-            return _final("protocol", f"the response is encoded ({encoding[:50]}), which the request did not accept")
+            return _final("protocol", f"the response is encoded ({encoding[:50]}), which the request did not ask for")
         if arriving.status >= 300:
             return self._failed_status(arriving)
         if "event-stream" in arriving.headers.get("content-type", "").lower():

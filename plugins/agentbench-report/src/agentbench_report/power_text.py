@@ -58,9 +58,9 @@ def _method(plan: Plan) -> str:
     if plan.needed is None:
         number = "The exact number is not computed above 100,000."
     return (
-        f"{number} Miller's formula, which assumes a known variance, gives {formula}. Of the variance of a task's "
-        f"difference, {plan.between:.4f} is between tasks, which only more tasks reduce, and {chance:.4f} is chance, "
-        f"which more repeats also reduce. {_minimum(plan.question)}"
+        f"{number} Miller's formula, which assumes a known variance, gives {formula}. The variance of a task's "
+        f"difference consists of {plan.between:.4f} between tasks, which only more tasks can reduce, and {chance:.4f} "
+        f"due to chance, which more repeats can also reduce. {_minimum(plan.question)}"
     )
 
 

@@ -26,7 +26,7 @@ _MIN_THINKING = 1024
 _VARYING = frozenset(
     {"cache_control", "client_metadata", "metadata", "prompt_cache_key", "safety_identifier", "store", "user"}
 )
-"""Fields that do not change what the model reads, or differ between equal runs."""
+"""Fields that do not change what the model reads, or differ between otherwise identical runs."""
 
 
 @attrs.frozen(kw_only=True)
@@ -126,7 +126,7 @@ def spec(name: str, description: object, parameters: object) -> ToolSpec:
 
 
 def bare(value: Any, *dropped: str, levels: int = MAX_DEPTH) -> Any:
-    """A value without nulls, fields that differ between equal runs, and the fields ``dropped``.
+    """A value without nulls, fields that differ between otherwise identical runs, and the fields ``dropped``.
 
     Containers below ``levels`` become JSON text: responses may be nested more deeply than a message.
     """

@@ -74,10 +74,10 @@ for family, address in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:d
         with socket.socket(family, socket.SOCK_STREAM) as out:
             out.settimeout(3)
             out.connect((address, 80))
-        print("connect", address, "is answered")
+        print("connect", address, "was accepted")
     except OSError as error:
         if time.monotonic() - began > 1:
-            print("connect", address, "is not refused at once")
+            print("connect", address, "was not refused immediately")
 ' 2>/dev/null
 printf '\\1done\\n'
 """

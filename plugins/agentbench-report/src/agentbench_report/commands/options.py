@@ -55,7 +55,7 @@ def format_option(*styles: str, description: str) -> Callable[[F], F]:
         "--format",
         "style",
         default=_default_style,
-        show_default="table at a terminal, otherwise md",
+        show_default="table in a terminal, otherwise md",
         type=choice,
         help=description,
     )

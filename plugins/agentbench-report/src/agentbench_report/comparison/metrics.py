@@ -113,7 +113,7 @@ def _unknown(metric: Metric, run: RunCounts, side: Sequence[Effort], other: Sequ
     if metric == "tokens" and without:
         return f"{without} attempt{'' if without == 1 else 's'} called a model but recorded no tokens"
     if metric == "duration_sec" and run.replayed:
-        return f"{run.replayed} attempt{'' if run.replayed == 1 else 's'} did not wait for a model, but replayed calls"
+        return f"{run.replayed} attempt{'' if run.replayed == 1 else 's'} replayed model calls instead of making them"
     return ""
 
 

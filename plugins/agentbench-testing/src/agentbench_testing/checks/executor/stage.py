@@ -145,4 +145,4 @@ def close_twice(executor: Executor) -> None:
     try:
         executor.close()
     except Exception as error:
-        raise AssertionError(f"a second close: {type(error).__name__}: {error}") from error
+        raise AssertionError(f"closing the executor a second time raised {type(error).__name__}: {error}") from error
