@@ -138,7 +138,7 @@ def test_a_requirement_that_is_younger_than_the_commit(provider: DockerProvider,
         provider.prepare(spec_of(*old.resolve), tree, Quiet(), Deadline(900))
     found = classify(caught.value.message)
     assert found.code == Code.ENVIRONMENT_FAILED
-    assert found.reason.startswith("no release of ")
+    assert found.reason.startswith("no suitable release of ")
 
 
 @pytest.mark.long
