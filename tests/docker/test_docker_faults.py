@@ -108,9 +108,9 @@ def site(plugin: Any) -> str:
 def running(*words: str) -> bool:
     """Whether a process has exactly this command line."""
     wanted = b"".join(word.encode() + b"\0" for word in words)
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if path.read_bytes() == wanted:
+            if (path / "cmdline").read_bytes() == wanted:
                 return True
     return False
 

@@ -77,9 +77,9 @@ class Probing:
         ids = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
         inspected = subprocess.run(["docker", "inspect", *ids], capture_output=True, text=True).stdout
         lines = []
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
+        for path in Path("/proc").glob("[0-9]*"):
             try:
-                lines.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+                lines.append((path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
             except OSError:  # the process has ended meanwhile
                 continue
         with self._lock:

@@ -195,9 +195,9 @@ def _command_lines() -> Iterator[set[str]]:
 
     def watch() -> None:
         while not over.wait(0.02):
-            for place in Path("/proc").glob("[0-9]*/cmdline"):
+            for place in Path("/proc").glob("[0-9]*"):
                 with contextlib.suppress(OSError):
-                    seen.add(place.read_bytes().decode(errors="replace"))
+                    seen.add((place / "cmdline").read_bytes().decode(errors="replace"))
 
     thread = threading.Thread(target=watch)
     thread.start()

@@ -201,10 +201,10 @@ for then in ("", "time.sleep(600)"):
 
 def _children(parent: int) -> list[int]:
     found = []
-    for place in Path("/proc").glob("[0-9]*/stat"):
+    for place in Path("/proc").glob("[0-9]*"):
         try:
-            if int(place.read_bytes().rpartition(b")")[2].split()[1]) == parent:
-                found.append(int(place.parent.name))
+            if int((place / "stat").read_bytes().rpartition(b")")[2].split()[1]) == parent:
+                found.append(int(place.name))
         except OSError:
             continue
     return found

@@ -101,9 +101,9 @@ def wait_for(path: str, lives: Callable[[], bool] = lambda: True) -> None:
 def commands_running(*words: str) -> list[str]:
     """Command lines that contain all of the words."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            line = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             if all(word in line for word in words):
                 found.append(line)
     return found

@@ -128,9 +128,9 @@ class Before:
 def children() -> dict[int, str]:
     """Names of the child processes of this process, by process id. Needs Linux; elsewhere, none are found."""
     found = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            pid, _, rest = stat.read_text(errors="replace").partition(" (")
+            pid, _, rest = (process / "stat").read_text(errors="replace").partition(" (")
         except OSError:  # it has just ended
             continue
         name, _, state_and_parent = rest.rpartition(") ")
