@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +71,16 @@ def test_commands_print_only_with_say() -> None:
     """H19: commands print with ``say``, which escapes control characters, and never with ``click.echo``."""
     others = [path.name for path in (*ROOT.glob("agentbench_core/cli/*.py"), *KIT) if "click.echo" in path.read_text()]
     assert others == ["app.py"]
+
+
+def test_make_help(tmp_path: Path) -> None:
+    """It lists every target and runs no program: ``PATH`` is empty."""
+    make = shutil.which("make")
+    assert make is not None
+    done = subprocess.run([make, "help"], cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    (targets,) = re.findall(r"^\.PHONY: help (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert [name for name in targets.split() if not re.search(rf"make {name}\b", done.stdout)] == []
 
 
 def test_setup_uses_the_given_python(tmp_path: Path) -> None:

@@ -96,8 +96,8 @@ def test_full_disk_stops_the_run_and_it_can_be_resumed(
     assert [line for line in output.out.splitlines() if "ended=" in line] == ["ended=4", "ended=0"]
     (stopped,) = Path("when-full").iterdir()
     assert "No space left on device" in output.err
-    assert "Free disk space, or make the directory writable, then run: " in output.err
-    assert f": agentbench run --resume full/{stopped.name}\n" in output.err
+    remedy = "Free disk space, or make the directory writable, then run: agentbench run --resume"
+    assert f"{remedy} full/{stopped.name}\n" in output.err
     records = list(open_run(stopped).every_record())
     assert 0 < len(records) < repeats
     assert all(record.result.passed for record in records)
