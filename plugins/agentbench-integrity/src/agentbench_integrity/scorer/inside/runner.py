@@ -128,9 +128,8 @@ def _refuse_workspace_code(allowed: Any, checks: Checks) -> None:
 
     def refuse(path: str) -> None:
         if path.startswith(root) and path not in allowed:
-            checks.problem = checks.problem or "validation.isolation is process, but the tests ran " + os.path.relpath(
-                path, root
-            )
+            ran = os.path.relpath(path, root)
+            checks.problem = checks.problem or f"validation.isolation is process, but the tests ran {ran}"
             raise RuntimeError(checks.problem)
 
     def hook(event: str, arguments: Any) -> None:
