@@ -43,7 +43,7 @@ $(READY): requirements/dev.txt pyproject.toml $(wildcard plugins/*/pyproject.tom
 
 demo: $(READY)
 	@$(BIN)/agentbench run --suite custom-dev --agent scripted --sandbox local
-	@echo "next, an agent that needs no key, in a few minutes: $(BIN)/agentbench run --suite custom-dev --agent baseline --llm mechanic"
+	@echo "next, run an agent that needs no key (takes a few minutes): $(BIN)/agentbench run --suite custom-dev --agent baseline --llm mechanic"
 
 JOBS := 4
 TESTS :=
