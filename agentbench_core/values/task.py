@@ -173,8 +173,8 @@ class Provenance:
     author_date: str = option("", help="when the fix was written, ISO 8601", pattern=_DATE)
     text: str = option("", help="source of the description, such as issue, pull_request, merge or commit_message")
     recipe: str = option("", help="how the environment was found")
-    labels: tuple[str, ...] = option((), help="warnings for readers of results, such as weak_verdict")
-    figures: Mapping[str, float] = option({}, help="counts and measurements from when the task was created")
+    labels: tuple[str, ...] = option((), help="what readers of results should know, such as weak_verdict")
+    figures: Mapping[str, float] = option({}, help="what was counted and measured when the task was created")
     tool: str = option("", help="the program that created the task, with its version")
 
 
