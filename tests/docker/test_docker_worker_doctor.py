@@ -22,4 +22,4 @@ def test_a_node_without_an_engine(agentbench: Any, monkeypatch: pytest.MonkeyPat
     assert named.code == 1
     assert failed["detail"] in named.out
     assert f"-> {failed['remedy']}" in named.out
-    assert named.out.endswith("\nsandboxes that can be used: none\n")
+    assert named.out.endswith("\nusable sandboxes: none\n")

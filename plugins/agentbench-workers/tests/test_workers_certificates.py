@@ -109,7 +109,7 @@ def test_all_wrong_arguments_are_reported_at_once(tmp_path: Path) -> None:
     text = str(caught.value)
     assert text.startswith("10 problems must be fixed first\n")
     for host in hosts:
-        assert f"{host!r} is neither" in text or f"{host} stands for all addresses" in text
+        assert f"{host!r} is neither" in text or f"{host} means all addresses" in text
     assert "workers must be between 1 and 1000, not 0" in text
     assert "days must be between 1 and 3650, not 100000" in text
     with pytest.raises(InputError, match="needs a host name"):
@@ -137,9 +137,9 @@ def swap(files: Certificates, name: str) -> None:
         (remove, "ca.pem", "ca.key exists without ca.pem\nDelete it: rm "),
         (remove, "worker-1.key", "worker-1.pem exists without worker-1.key\nCopy worker-1.key back"),
         (remove, "coordinator.pem", "coordinator.key exists without coordinator.pem\nDelete it: rm "),
-        (damage, "ca.pem", "ca.pem contains no certificate in PEM format"),
-        (damage, "ca.key", "ca.key contains no private key in PEM format"),
-        (damage, "worker-1.pem", "worker-1.pem contains no certificate in PEM format"),
+        (damage, "ca.pem", "ca.pem contains no readable certificate in PEM format"),
+        (damage, "ca.key", "ca.key contains no readable private key in PEM format"),
+        (damage, "worker-1.pem", "worker-1.pem contains no readable certificate in PEM format"),
         (swap, "ca.key", "ca.key is not the private key of "),
         (swap, "worker-1.key", "worker-1.key is not the private key of "),
     ],
@@ -176,8 +176,9 @@ def test_a_coordinator_for_other_hosts(tmp_path: Path) -> None:
     files = make_certificates(tmp_path / "certs", HOSTS, 1)
     with pytest.raises(InputError) as caught:
         make_certificates(files.directory, ["head.example"], 2)
-    assert "is for other hosts\n" in str(caught.value)
-    assert str(caught.value).endswith("--host head.example --host 10.0.0.1 --host ::1")
+    assert "is for other hosts\nPass its hosts (--host head.example --host 10.0.0.1 --host ::1), or " in str(
+        caught.value
+    )
     assert not files.certificate("worker-2").exists()
 
 
@@ -186,7 +187,7 @@ def test_directories_open_to_others(tmp_path: Path, mode: int) -> None:
     """They could replace files or read keys."""
     (tmp_path / "certs").mkdir()
     (tmp_path / "certs").chmod(mode)
-    with pytest.raises(InputError, match=r"can be opened by other users\n.*chmod 700"):
+    with pytest.raises(InputError, match=r"is accessible to other users\n.*chmod 700"):
         make_certificates(tmp_path / "certs", HOSTS, 1)
     assert list((tmp_path / "certs").iterdir()) == []
 

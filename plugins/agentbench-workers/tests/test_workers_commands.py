@@ -133,7 +133,7 @@ def test_doctor_shows_this_machine(agentbench: Any) -> None:
     assert rows["sandbox local"] == "works, but is not isolated"
     assert f"free in {tempfile.gettempdir()}" in rows["disk"]
     assert {"system", "memory", "python"} <= set(rows)
-    assert done.out.endswith("\nsandboxes that can be used: local\n")
+    assert done.out.endswith("\nusable sandboxes: local\n")
 
 
 def test_doctor_as_json(agentbench: Any) -> None:
@@ -158,7 +158,7 @@ def test_doctor_of_a_sandbox_that_cannot_be_used(moon: None, agentbench: Any) ->
     named = agentbench("worker", "doctor", "--sandbox", "moon", "--sandbox", "local")
     assert named.code == 1
     assert re.search(r"^failed +sandbox moon +there is no moon\n +-> Wait\.$", named.out, re.MULTILINE)
-    assert named.out.endswith("\nsandboxes that can be used: local\n")
+    assert named.out.endswith("\nusable sandboxes: local\n")
     every = agentbench("worker", "doctor")
     assert re.search(r"^warning +sandbox moon +there is no moon\n +-> Wait\.$", every.out, re.MULTILINE)
     assert every.code == 0
@@ -172,7 +172,7 @@ def test_doctor_without_a_sandbox(run_agentbench: RunAgentbench) -> None:
     done = run_agentbench("--no-plugin", "local", "--no-plugin", "docker", "worker", "doctor")
     assert done.code == 1
     assert re.search(r"^failed +sandbox +none installed", done.out, re.MULTILINE)
-    assert done.out.endswith("\nsandboxes that can be used: none\n")
+    assert done.out.endswith("\nusable sandboxes: none\n")
 
 
 def test_doctor_of_an_unknown_sandbox(agentbench: Any) -> None:

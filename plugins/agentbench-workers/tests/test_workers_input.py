@@ -125,7 +125,7 @@ def test_only_some_of_the_files(make_task: Any, agentbench: Any, files: Certific
         some = {name: path for name, path in tls(files).items() if name != left_out}
         error = refused(agentbench, *flags(listen="127.0.0.1:0", **some))
         assert error.startswith(
-            "TLS requires three files: the certificate of the authority, the certificate and its key\nMake them"
+            "TLS requires three files: the authority's certificate, the certificate and its key\nCreate them"
         )
 
 
@@ -194,7 +194,7 @@ def test_worker_with_a_wrong_address(agentbench: Any, files: Certificates, conne
 def test_worker_with_wrong_files(agentbench: Any, files: Certificates, taken: str) -> None:
     """None, some, those of the coordinator, and others that cannot be read."""
     to = ("--connect", taken)
-    assert "needs the token of the run" in worker(agentbench, *to, code=2)
+    assert "requires the run's token" in worker(agentbench, *to, code=2)
     assert "Pass --ca, --certificate and --key" in worker(agentbench, *to, *arguments(files)[:4], code=2)
     error = worker(agentbench, *to, *arguments(files, "coordinator"), code=2)
     assert "coordinator.pem is not the certificate of a worker" in error

@@ -137,7 +137,7 @@ def test_two_machines(
 
     with pytest.MonkeyPatch.context() as unchecked:  # as a worker that does not check its own files
         unchecked.setattr(tls, "check_files", lambda *_: None)
-        refused("since it is for the other role", *at.to("coordinator"))
+        refused("which is for the other role", *at.to("coordinator"))
         refused("since it is from another authority", *at.to("worker-1", other))
         refused("since it is expired or not valid yet", *at.to("worker-3"))
     with pytest.MonkeyPatch.context() as bare:
@@ -162,7 +162,7 @@ def test_two_machines(
     assert "was refused: plugin 'fixer' is fixer 2.0; this run uses fixer 1.0" in done.err
     ended = [each.wait() for each in workers]
     assert [(each.code, each.err) for each in ended] == [(0, "")] * 2
-    words = "nothing is left to do; attempts run here: "
+    words = "no attempts are left; attempts run here: "
     counts = [int(each.out.removeprefix(words)) for each in ended]
     assert sum(counts) == len(TASKS)
     threads = start(*RUN, "--agent", "fixer", "--out", "threads", PYTHONPATH=path_with(first)).wait()

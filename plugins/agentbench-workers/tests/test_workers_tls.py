@@ -147,7 +147,7 @@ def test_a_worker_as_coordinator(files: Certificates) -> None:
     met = meet(unchecked(ssl.PROTOCOL_TLS_SERVER, files, pair_of(files, "worker-1")), client_of(files, "worker-2"))
     assert "unsuitable certificate purpose" in str(met.client)
     assert why(met.client) == "the other side's certificate is for the other role"
-    assert why(met.server) == "the other side refused this certificate, since it is for the other role"
+    assert why(met.server) == "the other side refused this machine's certificate, which is for the other role"
     named = make_certificates(files.directory.with_name("named"), ["worker-1"], 1)
     met = meet(unchecked(ssl.PROTOCOL_TLS_SERVER, named, pair_of(named, "worker-1")), client_of(named), "worker-1")
     assert "unsuitable certificate purpose" in str(met.client)  # even if its name is right
@@ -158,7 +158,7 @@ def test_a_coordinator_as_worker(files: Certificates) -> None:
     met = meet(server_of(files), unchecked(ssl.PROTOCOL_TLS_CLIENT, files, pair_of(files, "coordinator")))
     assert "unsuitable certificate purpose" in str(met.server)
     assert why(met.server) == "the other side's certificate is for the other role"
-    assert why(met.client) == "the other side refused this certificate, since it is for the other role"
+    assert why(met.client) == "the other side refused this machine's certificate, which is for the other role"
 
 
 def test_no_certificate(files: Certificates) -> None:
@@ -172,10 +172,10 @@ def test_another_authority(files: Certificates, other: Certificates) -> None:
     """W09: Refused by both sides."""
     met = meet(server_of(files), unchecked(ssl.PROTOCOL_TLS_CLIENT, files, pair_of(other, "worker-1")))
     assert why(met.server) == "the other side's certificate was issued by another authority"
-    assert why(met.client) == "the other side refused this certificate, since it is from another authority"
+    assert why(met.client) == "the other side refused this machine's certificate, which is from another authority"
     met = meet(server_of(other), client_of(files))
     assert why(met.client) == "the other side's certificate was issued by another authority"
-    assert why(met.server) == "the other side refused this certificate, since it is from another authority"
+    assert why(met.server) == "the other side refused this machine's certificate, which is from another authority"
 
 
 def test_a_worker_that_signs_others(files: Certificates, tmp_path: Path) -> None:
@@ -271,11 +271,11 @@ def test_expired_certificates(files: Certificates, tmp_path: Path) -> None:
     coordinator = issue(tmp_path, signer_of(files), Role.COORDINATOR, "localhost", days=-1)
     met = meet(server_of(files), unchecked(ssl.PROTOCOL_TLS_CLIENT, files, worker))
     assert why(met.server) == "the other side's certificate has expired"
-    assert why(met.client) == "the other side refused this certificate, since it is expired or not valid yet"
+    assert why(met.client) == "the other side refused this machine's certificate, which has expired or is not valid yet"
     met = meet(unchecked(ssl.PROTOCOL_TLS_SERVER, files, coordinator), client_of(files))
     assert why(met.client) == "the other side's certificate has expired"
     for context, pair in ((client_context, worker), (server_context, coordinator)):
-        with pytest.raises(InputError, match=r"\.pem expired on .* UTC\nMake new certificates in a new directory: "):
+        with pytest.raises(InputError, match=r"\.pem expired on .* UTC\nCreate new certificates in a new directory: "):
             context(ca, *pair)
     assert valid_until(ca, worker[0]) < datetime.now(UTC) < valid_until(ca)
 
@@ -329,12 +329,12 @@ def test_all_problems_of_the_files_at_once(files: Certificates, other: Certifica
     assert str(caught.value).splitlines() == [
         "3 problems must be fixed first",
         f"- {tmp_path}/none.pem cannot be read: No such file or directory",
-        "  Correct the path, or the permissions of the file.",
-        f"- {tmp_path}/text.key contains no private key in PEM format that can be read",
-        "  Make new certificates in a new directory: agentbench executor certs DIR --host NAME --workers N",
+        "  Correct the path or the file's permissions.",
+        f"- {tmp_path}/text.key contains no readable private key in PEM format",
+        "  Create new certificates in a new directory: agentbench executor certs DIR --host NAME --workers N",
         f"- {files.certificate('coordinator')} is not the certificate of a worker: its extended key usage is "
         "serverAuth, not clientAuth",
-        "  Use the files that `agentbench executor certs` made for a worker.",
+        "  Use the files that `agentbench executor certs` created for a worker.",
     ]
     with pytest.raises(InputError) as caught:
         server_context(other.certificate("ca"), files.certificate("coordinator"), other.key("coordinator"))
@@ -348,9 +348,9 @@ def test_files_that_contain_something_else(files: Certificates, tmp_path: Path) 
     (tmp_path / "empty").touch()
     for wrong, message in (
         ((tmp_path, certificate, key), "cannot be read: Is a directory"),
-        ((ca, tmp_path / "empty", key), "empty contains no certificate in PEM format"),
-        ((ca, key, key), "worker-1.key contains no certificate in PEM format"),
-        ((ca, certificate, certificate), "worker-1.pem contains no private key in PEM format"),
+        ((ca, tmp_path / "empty", key), "empty contains no readable certificate in PEM format"),
+        ((ca, key, key), "worker-1.key contains no readable certificate in PEM format"),
+        ((ca, certificate, certificate), "worker-1.pem contains no readable private key in PEM format"),
         ((certificate, certificate, key), "worker-1.pem is not the certificate of a certificate authority"),
     ):
         with pytest.raises(InputError, match=message):
@@ -407,7 +407,7 @@ def test_refusals_that_httpx_reports(files: Certificates) -> None:
         thread.join(SOON)
     said = refusal(caught.value)
     assert said is not None
-    assert said.message == "the other side refused this certificate, since it is for the other role"
+    assert said.message == "the other side refused this machine's certificate, which is for the other role"
 
 
 def test_connections_that_were_cut_are_not_refused(files: Certificates) -> None:

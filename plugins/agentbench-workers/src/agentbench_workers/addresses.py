@@ -12,13 +12,13 @@ _MOST = 65535
 
 
 def parse_address(text: str, what: str) -> tuple[str, int]:
-    """Host and port; an IPv6 address is written in brackets. Raises InputError, which starts with ``what``."""
+    """The host and port; an IPv6 address must be in brackets. Raises InputError with ``what`` before the address."""
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found["port"]) > _MOST:
         shown = text if len(text) <= 200 else f"{text[:200]}..."
         raise InputError(
             f"{what}{shown}: expected HOST:PORT, such as 10.0.0.1:7000",
-            remedy='Pass only the host and the port; an IPv6 address needs brackets: "[::1]:7000"',
+            remedy='Pass only the host and the port. Enclose an IPv6 address in brackets: "[::1]:7000"',
         )
     return found["v6"] or found["host"], int(found["port"])
 

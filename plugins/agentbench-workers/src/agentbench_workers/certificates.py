@@ -1,7 +1,6 @@
-"""Makes the certificates of a coordinator and its workers: an authority, and one certificate per machine.
+"""Creates certificates for a coordinator and its workers: an authority, and one certificate per machine.
 
-The authority's key can make further workers, so no other machine needs it. A certificate ends with its authority at the
-latest.
+The authority's key is only needed to add workers, so no other machine needs it. No certificate outlives its authority.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ CA = "ca"
 COORDINATOR = "coordinator"
 
 _SKEW = timedelta(days=1)
-"""Clocks of other machines may be late."""
+"""The clocks of other machines may be slow."""
 _LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST = re.compile(rf"(?=.{{1,253}}\Z)({_LABEL}\.)*{_LABEL}")
 
@@ -46,7 +45,7 @@ class Certificates:
 
     directory: Path  #: the directory
     workers: Sequence[str]  #: names of the workers
-    new: Collection[str]  #: names without suffix that were made now; the others existed
+    new: Collection[str]  #: names, without suffix, of new files; the other files already existed
 
     def certificate(self, name: str) -> Path:
         """The file with the certificate of the authority, the coordinator or a worker."""
@@ -58,16 +57,16 @@ class Certificates:
 
 
 def make_certificates(directory: Path, hosts: Sequence[str], workers: int, days: int = DEFAULT_DAYS) -> Certificates:
-    """Make an authority, a coordinator and workers; nothing that exists in the directory is replaced.
+    """Create certificates for an authority, a coordinator and workers. Existing files are not replaced.
 
     Args:
         directory: where the files are written; created with mode 0700.
-        hosts: the names and IP addresses by which workers connect to the coordinator.
-        workers: number of workers, ``worker-1`` and so on, including those that exist.
-        days: how long new certificates are valid; at most as long as an existing authority.
+        hosts: host names and IP addresses that workers use to connect to the coordinator.
+        workers: number of workers (``worker-1`` and so on), including existing ones.
+        days: validity of new certificates; an existing authority limits it.
 
     Raises:
-        InputError: all problems of the arguments and of existing files. Nothing was written.
+        InputError: all problems with the arguments and the existing files. Nothing was written.
     """
     problems = Obstacles()
     for what, number, most in (("workers", workers, MOST_WORKERS), ("days", days, MOST_DAYS)):
@@ -116,7 +115,7 @@ _Pair = tuple[Certificate, ec.EllipticCurvePrivateKey]
 
 def _make_authority(days: int) -> _Pair:
     key = ec.generate_private_key(ec.SECP256R1())
-    # A name of its own: OpenSSL looks up authorities by name.
+    # The name must be unique, since OpenSSL looks up authorities by name.
     name = _name(f"AgentBench authority {secrets.token_hex(8)}")
     usage = _usage(signs=True)
     builder = (
@@ -164,7 +163,7 @@ def _name(text: str) -> x509.Name:
 
 
 def _usage(*, signs: bool) -> x509.KeyUsage:
-    """Signs certificates, or handshakes."""
+    """The key usage for signing certificates or, if ``signs`` is false, handshakes."""
     return x509.KeyUsage(
         digital_signature=not signs,
         content_commitment=False,
@@ -179,27 +178,27 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
 
 
 def _alternative_name(host: str) -> x509.GeneralName:
-    """A host in a certificate. Raises InputError."""
+    """A host as a certificate contains it. Raises InputError."""
     with contextlib.suppress(ValueError):
         address = ipaddress.ip_address(host)
         if address.is_unspecified:
             raise InputError(
-                f"{host} stands for all addresses of a machine, and workers cannot connect to it",
+                f"{host} means all addresses of a machine, so workers cannot connect to it",
                 remedy="Pass the name or the address that workers connect to: --host NAME",
             )
         if "%" not in host:
             return x509.IPAddress(address)
-    # A last label of digits only would be a wrong IP address.
+    # If the last label has only digits, it is an invalid IP address.
     if not _HOST.fullmatch(host) or host.rpartition(".")[2].isdigit():
         raise InputError(
             f"{host!r} is neither a host name nor an IP address",
-            remedy="Pass it without scheme and port, without wildcards, and in ASCII (xn--...): --host NAME",
+            remedy="Pass it in ASCII (xn--...), without a scheme, a port or wildcards: --host NAME",
         )
     return x509.DNSName(host.lower())
 
 
 def _existing_authority(files: Certificates) -> _Pair | None:
-    """The authority in the directory, if it has one. Raises InputError if it cannot be used."""
+    """The authority in the directory, if any. Raises InputError if it cannot be used."""
     path = files.certificate(CA)
     if not _exists(files, CA):
         return None
@@ -207,13 +206,13 @@ def _existing_authority(files: Certificates) -> _Pair | None:
     check_authority(path, certificate)
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
         raise InputError(
-            f"{files.key(CA)} is not the private key of {path}", remedy="Restore it, or use another directory."
+            f"{files.key(CA)} is not the private key of {path}", remedy="Restore the key, or use another directory."
         )
     return certificate, key
 
 
 def _check_existing(files: Certificates, name: str, hosts: Sequence[x509.GeneralName]) -> None:
-    """Raise InputError if an existing certificate cannot be used, or if it is for other hosts."""
+    """Raise InputError if an existing certificate cannot be used or is for other hosts."""
     path, role = files.certificate(name), Role.COORDINATOR if name == COORDINATOR else Role.WORKER
     check_files(files.certificate(CA), path, files.key(name), role)
     if role is Role.COORDINATOR:
@@ -222,8 +221,8 @@ def _check_existing(files: Certificates, name: str, hosts: Sequence[x509.General
         if set(present) != set(hosts):
             shown = " ".join(f"--host {each.value}" for each in present)
             raise InputError(
-                f"{path} exists, and is for other hosts",
-                remedy=f"Pass its hosts, or move it and its key to another directory: {shown}",
+                f"{path} exists, but is for other hosts",
+                remedy=f"Pass its hosts ({shown}), or move it and its key to another directory.",
             )
 
 
@@ -246,7 +245,7 @@ def _without(present: Path, missing: Path) -> InputError:
 
 
 def _check_directory(directory: Path) -> None:
-    """Raise InputError if others can read or write in an existing directory."""
+    """Raise InputError if the directory exists and other users can read it or write to it."""
     with _errors_of(directory):
         if not os.path.lexists(directory):
             return
@@ -254,16 +253,16 @@ def _check_directory(directory: Path) -> None:
     if not stat.S_ISDIR(status.st_mode):
         raise InputError(f"{directory} is not a directory", remedy="Pass another directory.")
     if status.st_uid != os.geteuid():
-        raise InputError(f"{directory} is another user's", remedy="Pass a new directory.")
+        raise InputError(f"{directory} belongs to another user", remedy="Pass a new directory.")
     if stat.S_IMODE(status.st_mode) & 0o077:
         raise InputError(
-            f"{directory} can be opened by other users",
+            f"{directory} is accessible to other users",
             remedy=f"Pass a new directory, or run: chmod 700 {shlex.quote(str(directory))}",
         )
 
 
 def _write(files: Certificates, name: str, certificate: Certificate, key: ec.EllipticCurvePrivateKey) -> None:
-    """The key first: a certificate without its key would look like one whose key was moved."""
+    """Write the key first, since a certificate without its key would look as if the key had been moved."""
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     _write_file(files.key(name), private)
     _write_file(files.certificate(name), certificate.public_bytes(Encoding.PEM))

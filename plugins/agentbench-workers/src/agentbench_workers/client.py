@@ -1,4 +1,4 @@
-"""The connection of a worker to its coordinator."""
+"""A worker's connection to its coordinator."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from agentbench_workers.refusals import refusal
 
 _CONNECT_SEC = 10.0
 _SILENCE_SEC = 20.0
-"""Answers that take long have a line every 5 s, so that much silence means a broken connection."""
+"""Slow answers contain a line every 5 s, so this much silence means that the connection is broken."""
 _PART_BYTES = 1 << 20
 _IDLE_SEC = 60.0
-"""Seconds after which an idle connection is not used again; the coordinator closes it later."""
+"""Seconds after which an idle connection is no longer reused; the coordinator closes it later."""
 
 
 class Client:
-    """Makes calls. Thread-safe; each call in progress has a connection of its own.
+    """Makes calls. Thread-safe; each call in progress has its own connection.
 
-    Uses the standard library, since every model call makes two calls, and general clients take several times the CPU.
+    Uses the standard library: each model call requires two calls here, and general-purpose HTTP clients use several
+    times as much CPU time.
 
     Args:
         address: ``HOST:PORT`` of the coordinator.
-        token: the token of the run; empty with TLS.
+        token: the run's token; empty with TLS.
         context: for TLS; ``None`` on the loopback interface.
     """
 
@@ -57,7 +58,8 @@ class Client:
 
         Raises:
             OSError: the connection is broken; the call can be repeated.
-            UnavailableError: the coordinator refuses the connection, or is another program, and would do so again.
+            UnavailableError: the coordinator refuses the connection, or another program listens there. Repeating the
+                call does not help.
         """
         content = json.dumps(document).encode()
         connection = response = None
@@ -87,7 +89,7 @@ class Client:
                 connection.close()
 
     def _connection(self) -> http.client.HTTPConnection:
-        """The connection that was used last, or a new one. Raises OSError."""
+        """The most recently used connection, or a new one. Raises OSError."""
         with self._lock:
             while self._idle:
                 since, connection = self._idle.pop()
@@ -118,7 +120,7 @@ class Client:
 
 
 def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    """The lines of an answer. Raises HTTPException if it is cut, which ``readline`` would not notice."""
+    """The lines of an answer. Raises HTTPException if it is truncated, which ``readline`` would not detect."""
     parts: list[bytes] = []
     while data := response.read1(_PART_BYTES):
         first, *further = data.split(b"\n")

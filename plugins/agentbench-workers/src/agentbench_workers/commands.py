@@ -11,7 +11,7 @@ from agentbench_core.harness import App, json_flag, names_of, print_table, say
 
 @click.group()
 def executor() -> None:
-    """Prepare machines to run attempts together."""
+    """Prepare several machines to share the attempts of a run."""
 
 
 @executor.command()
@@ -22,7 +22,7 @@ def executor() -> None:
     metavar="NAME",
     multiple=True,
     required=True,
-    help="Host name or IP address by which workers connect to the coordinator. Repeatable.",
+    help="Host name or IP address that workers use to connect to the coordinator. Repeatable.",
 )
 @click.option(
     "--workers",
@@ -33,10 +33,10 @@ def executor() -> None:
     help="Number of workers, including those that already have a certificate in DIR.",
 )
 @click.option(
-    "--days", type=int, metavar="N", default=30, show_default=True, help="Days for which new certificates are valid."
+    "--days", type=int, metavar="N", default=30, show_default=True, help="Validity of new certificates, in days."
 )
 def certs(directory: Path, hosts: tuple[str, ...], workers: int, days: int) -> None:
-    """Make certificates for a coordinator and its workers.
+    """Create certificates for a coordinator and its workers.
 
     \b
     agentbench executor certs certs --host head.example --workers 2
@@ -55,13 +55,13 @@ def certs(directory: Path, hosts: tuple[str, ...], workers: int, days: int) -> N
         rows.append((name, "new" if name in made.new else "kept", f"{ends:%Y-%m-%d}", files))
     print_table(("MACHINE", "STATE", "VALID UNTIL", "FILES"), rows)
     say()
-    say(f"Copy these files from {directory} to each machine, readable only for the user that runs agentbench there.")
+    say(f"Copy these files from {directory} to each machine, readable only by the user who runs agentbench there.")
     say(f"Keep {made.key(CA)} offline: with it, anyone can connect as a worker or as the coordinator.")
 
 
 @click.group()
 def worker() -> None:
-    """Run attempts of another machine on this one."""
+    """Run another machine's attempts on this one."""
 
 
 @worker.command()
@@ -78,10 +78,10 @@ def worker() -> None:
 def doctor(app: App, names: tuple[str, ...], as_json: bool) -> int:
     """Show what this machine can do as a worker.
 
-    Versions of the harness and of its plugins, which must be those of the coordinator; CPUs, memory and disk; sandboxes
-    and programs of agents, each with a remedy if it cannot be used. Nothing is changed.
+    Shows the versions of the harness and its plugins, which must match the coordinator's; CPUs, memory and disk; and
+    sandboxes and agents' programs, each with a remedy if it cannot be used. Changes nothing.
 
-    Exit code: 1 if no sandbox can be used, or one given by --sandbox cannot.
+    Exit code: 1 if no sandbox can be used, or one given with --sandbox cannot.
     """
     from agentbench_workers.doctor import show
 
@@ -122,18 +122,18 @@ def run(
     key: str,
     from_input: bool,
 ) -> int:
-    """Run attempts of a coordinator until none is left.
+    """Run a coordinator's attempts until none are left.
 
     \b
     agentbench worker run --connect head.example:7000 --places 4 --sandbox docker
       --ca certs/ca.pem --certificate certs/worker-1.pem --key certs/worker-1.key
 
     The coordinator is `agentbench run --executor workers --set executor.listen=HOST:PORT`. This machine needs the same
-    versions of agentbench and its plugins, and no keys of model providers. The coordinator can run any command on it.
+    versions of agentbench and its plugins, but no keys of model providers. The coordinator can run any command on it.
 
-    Ctrl-C and SIGTERM shut it down gracefully: other workers repeat the attempts that it is running.
+    Ctrl-C and SIGTERM shut the worker down gracefully: other workers repeat its attempts in progress.
 
-    Exit code: 3 if the coordinator refuses this worker, or cannot be reached; 130 if it was interrupted.
+    Exit code: 3 if the coordinator refuses this worker or cannot be reached; 130 if the worker was interrupted.
     """
     from agentbench_core import Deadline
     from agentbench_workers.process import FOR_EVER, Place, ended_by_signals, from_stdin, work
@@ -159,5 +159,5 @@ def run(
     if stop.expired:
         say(f"interrupted; attempts run here: {attempts}", err=True)
         return 130
-    say(f"nothing is left to do; attempts run here: {attempts}")
+    say(f"no attempts are left; attempts run here: {attempts}")
     return 0

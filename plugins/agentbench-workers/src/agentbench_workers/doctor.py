@@ -34,7 +34,7 @@ _NONE = (
 def show(app: App, names: Collection[str], *, as_json: bool) -> int:
     """Print what this machine can do.
 
-    Returns the exit code: 1 if it cannot run attempts in any sandbox, or not in one of ``names``.
+    Returns the exit code: 1 if no sandbox can be used, or one of ``names`` cannot.
     """
     sandboxes = check_sandboxes(app, names)  # first, since unknown names are errors
     node, programs = this_node(app), programs_of(app)
@@ -49,7 +49,7 @@ def show(app: App, names: Collection[str], *, as_json: bool) -> int:
             for check in checks
         ]
         print_checks([*_of_node(node), *others, *of_sandboxes, *map(_check, programs)])
-        say(f"sandboxes that can be used: {', '.join(usable) or 'none'}")
+        say(f"usable sandboxes: {', '.join(usable) or 'none'}")
     return 0 if usable and (not names or len(usable) == len(sandboxes)) else 1
 
 
@@ -65,7 +65,7 @@ def _of_node(node: Node) -> Sequence[Check]:
 
 
 def _check(program: Program) -> Check:
-    """A warning if it cannot be used, since few runs need it."""
+    """A program that cannot be used is only a warning, since few runs need it."""
     name = f"program {program.agent}"
     if program.problem:
         return Check(name, "warning", program.problem, program.remedy)

@@ -1,4 +1,4 @@
-"""Where workers connect to a coordinator: an address, and what proves who connects. Executors share it."""
+"""Where workers connect to a coordinator: an address and the means of authentication. Shared by executors."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from agentbench_workers.tls import server_context
 
 LOOPBACK = "127.0.0.1"
 _READY_SEC = 60.0
-_MAKE = "Make them with: agentbench executor certs DIR --host NAME --workers N"
+_MAKE = "Create them with: agentbench executor certs DIR --host NAME --workers N"
 
 
 class Endpoint:
     """Listens for workers, which may connect before the attempts are ready.
 
     Args:
-        listen: ``HOST:PORT``; empty: a free port of the loopback interface.
-        ca: the certificate of the authority; with ``certificate`` and ``key``, workers connect over TLS. Without them,
-            they present :attr:`token`, which is only possible on the loopback interface.
+        listen: ``HOST:PORT``; empty: a free port on the loopback interface.
+        ca: the authority's certificate. With it, ``certificate`` and ``key``, workers connect over TLS. Without them,
+            workers present :attr:`token`, which is only possible on the loopback interface.
         certificate: the certificate of the coordinator.
         key: its key.
 
@@ -37,12 +37,12 @@ class Endpoint:
         files = [ca, certificate, key]
         if any(files) and not all(files):
             raise InputError(
-                "TLS requires three files: the certificate of the authority, the certificate and its key", remedy=_MAKE
+                "TLS requires three files: the authority's certificate, the certificate and its key", remedy=_MAKE
             )
         if not any(files) and not is_loopback(host):
             raise InputError(
                 f"{listen} is not on the loopback interface, so workers need certificates to connect",
-                remedy=f"{_MAKE}\nand pass them; see: agentbench plugins list --kind executor",
+                remedy=f"{_MAKE}\nThen pass them; see: agentbench plugins list --kind executor",
             )
         self.tls = all(files)
         self.token = "" if self.tls else secrets.token_hex(32)
@@ -58,17 +58,17 @@ class Endpoint:
         return self._server.address
 
     def open(self, work: Work, lease_sec: float) -> RemoteWork:
-        """Answer workers with the attempts of a command."""
+        """Offer a command's attempts to workers."""
         self._remote = work.remote(lease_sec)
         self._ready.set()
         return self._remote
 
     def close(self) -> None:
-        """Cut all connections. Idempotent."""
+        """Close all connections. Idempotent."""
         self._server.close()
 
     def _call(self, peer: str, method: str, document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         if not self._ready.wait(_READY_SEC):
-            return iter([{"refused": "the run has not begun"}])
+            return iter([{"refused": "the run has not started"}])
         assert self._remote is not None
         return self._remote.call(peer, method, document)

@@ -1,4 +1,4 @@
-"""The ``workers`` executor: starts worker processes on this machine, or waits for those of other machines."""
+"""The ``workers`` executor: starts worker processes on this machine, or waits for workers on other machines."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from agentbench_workers.options import WorkersOptions
 
 LOOK_EVERY_SEC = 0.2
 GRACE_SEC = 15.0
-"""Seconds that workers have to end after the last attempt."""
+"""Seconds for workers to end after the last attempt."""
 
 _MOST_REASONS = 3
-"""Reasons in an error; a worker may be refused again and again."""
+"""Maximum number of reasons in an error, since workers may be refused repeatedly."""
 
 
 class WorkersExecutor:
@@ -36,14 +36,14 @@ class WorkersExecutor:
         if options.ca and options.processes:
             raise InputError(
                 "executor.processes starts workers without certificates, which this coordinator would refuse",
-                remedy="Leave it out, and start workers on this machine as on any other: agentbench worker run",
+                remedy="Remove executor.processes. Start workers on all machines with: agentbench worker run",
             )
         self._endpoint = Endpoint(options.listen, ca=options.ca, certificate=options.certificate, key=options.key)
         if not (self._endpoint.tls or self._processes()):
             raise InputError(
-                "no worker could connect: workers that are not started by the run need certificates",
+                "no worker could connect: workers that the run does not start need certificates",
                 remedy="Let the run start local workers: --set executor.processes=N. For workers on other machines, "
-                "pass executor.ca, executor.certificate and executor.key; to create these files: "
+                "pass executor.ca, executor.certificate and executor.key; create these files with: "
                 "agentbench executor certs DIR --host NAME --workers N",
             )
 
@@ -79,13 +79,13 @@ class WorkersExecutor:
             self._endpoint.close()
 
     def _processes(self) -> int:
-        """How many processes to start at most."""
+        """Maximum number of processes to start."""
         if self._options.processes is None:
             return 0 if self._options.listen else os.cpu_count() or 1
         return self._options.processes
 
     def _start(self, local: LocalWorkers, work: Work, endpoint: Endpoint) -> None:
-        """Start the processes of this machine."""
+        """Start the worker processes on this machine."""
         count = min(self._processes(), work.places, work.remaining)
         for number in range(count):
             places = work.places // count + (number < work.places % count)
@@ -94,7 +94,7 @@ class WorkersExecutor:
 
 
 class Watch:
-    """Ends a run that no worker is left for. Raises UnavailableError from :meth:`check`."""
+    """Ends a run when no worker is left: :meth:`check` raises UnavailableError."""
 
     def __init__(self, remote: RemoteWork, work: Work, wait_sec: float) -> None:
         self._remote = remote
@@ -103,10 +103,10 @@ class Watch:
         self._alone_since: float | None = None
         self._any = False
         self.last_end = ""
-        """How the last worker has ended, if the executor knows it."""
+        """How the last worker ended, if known."""
 
     def check(self, *, more_may_come: bool) -> None:
-        """Call it regularly. ``more_may_come``: whether waiting for workers makes sense."""
+        """Check for workers; to be called regularly. ``more_may_come``: whether further workers can connect."""
         if self._remote.workers or self._work.finished or self._work.stop.expired:
             self._alone_since, self._any = None, self._any or bool(self._remote.workers)
             return
@@ -118,12 +118,12 @@ class Watch:
             what = f"no worker is left{within}" if self._any else f"no worker has connected{within}"
             raise UnavailableError(
                 "; ".join([what, *self._remote.refusals[-_MOST_REASONS:], *filter(None, [self.last_end])]),
-                remedy="Start workers, or fix why they were refused: agentbench worker doctor",
+                remedy="Start workers. If they were refused, fix the cause; see: agentbench worker doctor",
             )
 
 
 def await_ends(remote: RemoteWork, running: Callable[[], bool]) -> None:
-    """Wait for some time until workers have learned that nothing is left, and have ended."""
+    """Wait, for a limited time, for workers to learn that nothing is left and to end."""
     deadline = time.monotonic() + GRACE_SEC
     while (running() or remote.workers) and time.monotonic() < deadline:
         time.sleep(LOOK_EVERY_SEC)

@@ -20,7 +20,7 @@ from agentbench_core.harness import Obstacles
 
 Certificate: TypeAlias = x509.Certificate
 
-_NEW = "Make new certificates in a new directory: agentbench executor certs DIR --host NAME --workers N"
+_NEW = "Create new certificates in a new directory: agentbench executor certs DIR --host NAME --workers N"
 _USAGES = {ExtendedKeyUsageOID.SERVER_AUTH: "serverAuth", ExtendedKeyUsageOID.CLIENT_AUTH: "clientAuth"}
 
 
@@ -32,7 +32,7 @@ class Role(enum.Enum):
 
 
 def check_files(ca: Path, certificate: Path, key: Path, role: Role) -> None:
-    """Raise InputError with all problems of the three files: unreadable, expired, for another role, not a set."""
+    """Raise InputError with all problems of the files: unreadable, expired, for the other role, or mismatched."""
     problems = Obstacles()
     authorities: Sequence[Certificate] = ()
     chain: Sequence[Certificate] = ()
@@ -46,7 +46,7 @@ def check_files(ca: Path, certificate: Path, key: Path, role: Role) -> None:
         private = read_key(key)
         if chain and private.public_key() != chain[0].public_key():
             raise InputError(
-                f"{key} is not the private key of {certificate}", remedy="Use two files that were made together."
+                f"{key} is not the private key of {certificate}", remedy="Use two files that were created together."
             )
     if chain:
         with problems.gathered():
@@ -58,7 +58,7 @@ def check_files(ca: Path, certificate: Path, key: Path, role: Role) -> None:
 
 
 def check_authority(path: Path, certificate: Certificate) -> None:
-    """Raise InputError unless a certificate may sign others now."""
+    """Raise InputError unless a certificate can currently sign others."""
     constraints = None
     with contextlib.suppress(x509.ExtensionNotFound):
         constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
@@ -77,7 +77,7 @@ def read_certificates(path: Path) -> Sequence[Certificate]:
         for certificate in found:
             _ = certificate.extensions, certificate.public_key()  # parsed on first use
     except (ValueError, UnsupportedAlgorithm, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
-        raise InputError(f"{path} contains no certificate in PEM format that can be read", remedy=_NEW) from None
+        raise InputError(f"{path} contains no readable certificate in PEM format", remedy=_NEW) from None
     return found
 
 
@@ -87,10 +87,11 @@ def read_key(path: Path) -> PrivateKeyTypes:
         return load_pem_private_key(_read(path), password=None)
     except TypeError:
         raise InputError(
-            f"{path} is encrypted, and encrypted private keys are not supported", remedy=f"Decrypt it. {_NEW}"
+            f"{path} is encrypted, but encrypted private keys are not supported",
+            remedy=f"Decrypt it, or start over. {_NEW}",
         ) from None
     except (ValueError, UnsupportedAlgorithm):
-        raise InputError(f"{path} contains no private key in PEM format that can be read", remedy=_NEW) from None
+        raise InputError(f"{path} contains no readable private key in PEM format", remedy=_NEW) from None
 
 
 def issued_by(certificate: Certificate, authority: Certificate) -> bool:
@@ -112,7 +113,7 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise InputError(
-            f"{path} cannot be read: {error.strerror}", remedy="Correct the path, or the permissions of the file."
+            f"{path} cannot be read: {error.strerror}", remedy="Correct the path or the file's permissions."
         ) from None
 
 
@@ -128,7 +129,7 @@ def _check_dates(path: Path, certificate: Certificate) -> None:
 
 
 def _check_role(path: Path, certificate: Certificate, role: Role) -> None:
-    """A certificate that names no usage would be accepted in both roles, so it is refused, too."""
+    """Refuse a certificate for the other role, and one without a usage, which would be accepted in both roles."""
     usages: Sequence[x509.ObjectIdentifier] = ()
     with contextlib.suppress(x509.ExtensionNotFound):
         usages = list(certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
@@ -137,11 +138,11 @@ def _check_role(path: Path, certificate: Certificate, role: Role) -> None:
         name = role.name.lower()
         raise InputError(
             f"{path} is not the certificate of a {name}: its extended key usage is {found}, not {_USAGES[role.value]}",
-            remedy=f"Use the files that `agentbench executor certs` made for a {name}.",
+            remedy=f"Use the files that `agentbench executor certs` created for a {name}.",
         )
 
 
 def _check_issuer(path: Path, last: Certificate, ca: Path, authorities: Sequence[Certificate]) -> None:
     """``last``: the last certificate of a chain, which may be the authority itself."""
     if not any(issued_by(last, authority) for authority in authorities):
-        raise InputError(f"{path} was not issued by {ca}", remedy="Use files that were made together.")
+        raise InputError(f"{path} was not issued by {ca}", remedy="Use files that were created together.")

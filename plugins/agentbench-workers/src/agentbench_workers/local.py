@@ -18,33 +18,33 @@ import attrs
 from agentbench_core.harness import without_secrets
 
 _GRACE_SEC = 15.0
-"""Seconds that processes have to end after their standard input was closed."""
+"""Seconds for processes to end after their standard input is closed."""
 
 _LAST_LINES_SEC = 2.0
 """Seconds to wait for the last lines of a process that has ended."""
 
 COMMAND: Sequence[str] = (
-    "-P",  # modules in the current directory are not ours
+    "-P",  # do not import modules from the current directory
     *("-c", "from agentbench_core.cli.main import console; console()"),
     *("worker", "run", "--stdin"),
 )
-"""Arguments of a Python interpreter that make it a worker, which reads the rest from its standard input."""
+"""Arguments that make a Python interpreter a worker, which reads its settings from standard input."""
 
 
 @attrs.define(kw_only=True, eq=False)
 class _Started:
     process: subprocess.Popen[bytes]
     reader: threading.Thread = attrs.field(factory=threading.Thread)
-    """Reads what it prints."""
+    """Reads the process's output."""
     last: str = ""
-    """The last line that it has printed."""
+    """The last line of its output."""
 
 
 class LocalWorkers:
     """Processes that run ``agentbench worker run``. Thread-safe.
 
     Args:
-        note: gets what they print, since their lines would disturb the progress of the run.
+        note: receives their output, which would otherwise disturb the progress display.
     """
 
     def __init__(self, note: Callable[[str], None]) -> None:
@@ -54,14 +54,14 @@ class LocalWorkers:
         self._lock = threading.Lock()
 
     def start(self, name: str, place: Mapping[str, Any]) -> None:
-        """Start a process. It gets its place on its standard input, which ends it when it is closed."""
+        """Start a process. It reads its settings from standard input, and ends when that is closed."""
         process = subprocess.Popen(
             [sys.executable, *COMMAND],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env=without_secrets(os.environ),
-            start_new_session=True,  # Ctrl-C reaches the coordinator only, which ends attempts in order
+            start_new_session=True,  # Ctrl-C reaches only the coordinator, which then ends the attempts
         )
         started = _Started(process=process)
         started.reader = threading.Thread(
@@ -79,11 +79,11 @@ class LocalWorkers:
 
     @property
     def running(self) -> bool:
-        """Whether any of them runs, or has ended unseen."""
+        """Whether any process is running, or has ended but not been reported by :meth:`ended`."""
         return bool(self._started)
 
     def ended(self) -> Mapping[str, str]:
-        """How processes have ended since the last call, by name; empty for one that has ended as it should."""
+        """How processes have ended since the last call, by name; an empty text means success."""
         with self._lock:
             ended = {name: each for name, each in self._started.items() if each.process.poll() is not None}
             for name in ended:
@@ -93,7 +93,7 @@ class LocalWorkers:
         return {name: _how(each) for name, each in ended.items()}
 
     def close(self) -> None:
-        """End all of them. Idempotent."""
+        """End all processes. Idempotent."""
         with self._lock:
             self._closed = True
             started = list(self._started.values())

@@ -1,4 +1,4 @@
-"""Facts about this machine as a place for attempts: versions, CPUs, memory and disk."""
+"""Facts about this machine as a worker: versions, CPUs, memory and disk."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Node:
     harness: str  #: version of agentbench-core, and its commit or origin
     python: str  #: version of Python
     platform: str  #: the operating system
-    cpus: float  #: CPUs that this process may use; a quota may be a fraction
+    cpus: float  #: CPUs that this process may use; a quota can be fractional
     memory_bytes: int  #: memory that this process may use
     scratch: str  #: the directory for workspaces
     scratch_free_bytes: int  #: free space there
@@ -59,7 +59,7 @@ def this_node(app: App) -> Node:
 
 
 def usable_cpus(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> float:
-    """The CPUs that this process is allowed to use, by its affinity and the quotas of its control groups."""
+    """The CPUs that this process may use, according to its affinity and the quotas of its control groups."""
     allowed = float(len(os.sched_getaffinity(0)))
     for quota, period in _limits("cpu.max", proc, cgroups):
         allowed = min(allowed, int(quota) / int(period))
@@ -67,13 +67,13 @@ def usable_cpus(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> float:
 
 
 def usable_memory(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> int:
-    """The memory in bytes that this process can use: that of the machine, or the limit of a control group."""
+    """The memory in bytes that this process can use: the machine's, or less if a control group limits it."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([total, *(int(words[0]) for words in _limits("memory.max", proc, cgroups))])
 
 
 def _limits(name: str, proc: Path, cgroups: Path) -> Iterator[Sequence[str]]:
-    """The words of a limit of this process's control group and of those that contain it (cgroup version 2)."""
+    """The words of a limit for this process's control group and each of its parents (cgroup version 2)."""
     group = ""
     with contextlib.suppress(OSError):
         lines = (proc / "self/cgroup").read_text().splitlines()

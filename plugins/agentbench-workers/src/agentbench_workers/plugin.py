@@ -16,8 +16,12 @@ AGENTBENCH_API = 1
 @hookimpl
 def agentbench_register_commands(register: RegisterCommand) -> None:
     """Register ``agentbench executor`` and ``agentbench worker``."""
-    register("executor", "agentbench_workers.commands:executor", summary="prepare machines to run attempts together")
-    register("worker", "agentbench_workers.commands:worker", summary="run attempts of another machine on this one")
+    register(
+        "executor",
+        "agentbench_workers.commands:executor",
+        summary="prepare several machines to share the attempts of a run",
+    )
+    register("worker", "agentbench_workers.commands:worker", summary="run another machine's attempts on this one")
 
 
 @hookimpl

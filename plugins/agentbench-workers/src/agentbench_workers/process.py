@@ -1,4 +1,4 @@
-"""A worker process: connects to a coordinator, and runs its attempts until none is left."""
+"""A worker process: connects to a coordinator, and runs its attempts until none are left."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from agentbench_workers.client import Client
 from agentbench_workers.tls import client_context
 
 FOR_EVER = 1e8
-"""Seconds that never pass."""
+"""Seconds until a deadline that is never reached."""
 
 
 @attrs.frozen(kw_only=True)
 class Place:
-    """How a worker is started."""
+    """The settings of a worker process."""
 
     connect: str
     """``HOST:PORT`` of the coordinator."""
@@ -37,20 +37,20 @@ class Place:
     places: int = 1
     """Number of concurrent attempts."""
     token: str = ""
-    """The token of the run, without TLS."""
+    """The run's token, for connections without TLS."""
     ca: str = ""
     certificate: str = ""
     key: str = ""
     sandboxes: tuple[str, ...] = ()
-    """The sandboxes that it offers; empty: all installed ones."""
+    """The sandboxes to offer; empty: all installed ones."""
     allow_unisolated: bool = False
 
 
 def work(app: App, place: Place, stop: Deadline, note: Callable[[str], None]) -> int:
-    """Run attempts until none is left, and return how many.
+    """Run attempts until none are left, and return how many were run.
 
     Raises InputError for a wrong address, sandbox or certificate, and UnavailableError if the coordinator refuses this
-    worker or is lost.
+    worker or the connection is lost.
     """
     parse_address(place.connect, "--connect ")
     for name in place.sandboxes:
@@ -61,8 +61,8 @@ def work(app: App, place: Place, stop: Deadline, note: Callable[[str], None]) ->
     context = client_context(*map(Path, files)) if all(files) else None
     if context is None and not place.token:
         raise InputError(
-            "a connection without certificates needs the token of the run, which only its own processes have",
-            remedy="Pass --ca, --certificate and --key; to create these files: agentbench executor certs",
+            "connecting without certificates requires the run's token, which only processes of that run have",
+            remedy="Pass --ca, --certificate and --key; create these files with: agentbench executor certs",
         )
     settings = WorkerSettings(
         name=place.name or f"{socket.gethostname()}-{os.getpid()}",
@@ -79,7 +79,7 @@ def work(app: App, place: Place, stop: Deadline, note: Callable[[str], None]) ->
             try:
                 yield from client.call(method, document)
             except OSError as error:
-                if stop.expired:  # do not wait for the coordinator, which has probably ended, too
+                if stop.expired:  # do not wait for the coordinator, which has probably also ended
                     raise UnavailableError(f"this worker has ended: {error}") from None
                 raise
 
@@ -88,7 +88,7 @@ def work(app: App, place: Place, stop: Deadline, note: Callable[[str], None]) ->
 
 @contextlib.contextmanager
 def ended_by_signals(stop: Deadline) -> Iterator[None]:
-    """Ctrl-C, SIGTERM and a closed terminal end a worker, whose attempts others repeat; the second one at once."""
+    """Ctrl-C, SIGTERM or a closed terminal ends the worker; others repeat its attempts. A second signal kills it."""
 
     def end(number: int, frame: FrameType | None) -> None:
         if stop.expired:
@@ -104,7 +104,7 @@ def ended_by_signals(stop: Deadline) -> Iterator[None]:
 
 
 def from_stdin(app: App) -> int:
-    """Work as described by one line of JSON on standard input, until that is closed: with the process that wrote it."""
+    """Run as one line of JSON on standard input describes, until the writing process closes that or ends."""
     try:
         place = load(json.loads(sys.stdin.readline()), Place, where="standard input")
     except ValueError:
@@ -116,7 +116,7 @@ def from_stdin(app: App) -> int:
             pass
         stop.end(Interrupted("the process that started this worker has ended"))
         threading.Event().wait(10)
-        os._exit(1)  # an attempt does not end
+        os._exit(1)  # an attempt has not ended
 
     threading.Thread(target=watch, name="stdin", daemon=True).start()
     return work(app, place, stop, lambda message: say(message, err=True))

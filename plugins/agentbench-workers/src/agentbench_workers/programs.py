@@ -19,7 +19,7 @@ class Program:
     """The program of an agent, or of a variant of one."""
 
     agent: str  #: name of the agent or of the variant
-    identity: Mapping[str, str]  #: what identifies it in a run, such as version and digest; empty if it cannot be used
+    identity: Mapping[str, str]  #: its identity in a run, such as version and digest; empty if it cannot be used
     problem: str = ""  #: why it cannot be used, or empty
     remedy: str = ""  #: what to do about it, or empty
 
@@ -27,7 +27,7 @@ class Program:
 def programs_of(app: App) -> Sequence[Program]:
     """The programs of all registered agents and variants with their own options, sorted by name.
 
-    Agents that are nothing without options of the user are left out.
+    Agents that require options from the user are left out.
     """
     found = []
     for name, agent, options in sorted(_agents(app), key=lambda each: each[0]):

@@ -1,7 +1,7 @@
-"""Why a TLS connection was refused, in words and with a remedy.
+"""Explains why a TLS connection was refused, and what to do about it.
 
-In TLS 1.3, the handshake of a client ends before the server has checked its certificate. The client learns of a refusal
-when it reads, and its error looks like one of the network. Such a connection fails again however often it is repeated.
+In TLS 1.3, a client's handshake ends before the server has checked its certificate. The client learns of a refusal only
+when it reads, and the error looks like a network error. Trying again does not help.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Iterator
 
 from agentbench_core import InputError
 
-_TOGETHER = "On all machines, use files of the same call of `agentbench executor certs`."
-_RENEW = "Check the clocks of both machines, or make new certificates: agentbench executor certs"
-_ROLES = "A worker needs worker-N.pem and worker-N.key, a coordinator coordinator.pem and coordinator.key."
+_TOGETHER = "On all machines, use files that `agentbench executor certs` wrote to the same directory."
+_RENEW = "Check the clocks of both machines, or create new certificates: agentbench executor certs"
+_ROLES = "Use worker-N.pem and worker-N.key for workers, and coordinator.pem and coordinator.key for the coordinator."
 _OTHER_AUTHORITY = ("the other side's certificate was issued by another authority", _TOGETHER)
 _OTHER_HOST = (
     "the coordinator's certificate is not for the host that this worker connects to",
-    "Connect to one of its hosts, or make a certificate for this one: agentbench executor certs DIR --host NAME",
+    "Connect to one of its hosts, or create a certificate for this host: agentbench executor certs DIR --host NAME",
 )
-_NO_TLS = ("the other side does not use TLS", "Check the address and the port of the coordinator, and its scheme.")
+_NO_TLS = ("the other side does not use TLS", "Check the coordinator's address, port and scheme.")
 _OLD = (
     "the other side does not support TLS 1.3",
-    "Remove proxies between the two machines, or update OpenSSL there.",
+    "Remove any proxies between the two machines, or update OpenSSL on the other machine.",
 )
 
 _FOUND = {
@@ -36,17 +36,23 @@ _FOUND = {
     62: _OTHER_HOST,
     64: _OTHER_HOST,
 }
-"""By the code of X509_verify_cert_error_string(3): what this side has found."""
+"""Problems that this side found, by the code of X509_verify_cert_error_string(3)."""
 _ALERTS = {
-    "BAD_CERTIFICATE": ("the other side refused this certificate", _TOGETHER),
-    "CERTIFICATE_EXPIRED": ("the other side refused this certificate, since it is expired or not valid yet", _RENEW),
+    "BAD_CERTIFICATE": ("the other side refused this machine's certificate", _TOGETHER),
+    "CERTIFICATE_EXPIRED": (
+        "the other side refused this machine's certificate, which has expired or is not valid yet",
+        _RENEW,
+    ),
     "CERTIFICATE_REQUIRED": ("the other side requires a certificate", _TOGETHER),
-    "CERTIFICATE_UNKNOWN": ("the other side refused this certificate", _TOGETHER),
+    "CERTIFICATE_UNKNOWN": ("the other side refused this machine's certificate", _TOGETHER),
     "PROTOCOL_VERSION": _OLD,
-    "UNKNOWN_CA": ("the other side refused this certificate, since it is from another authority", _TOGETHER),
-    "UNSUPPORTED_CERTIFICATE": ("the other side refused this certificate, since it is for the other role", _ROLES),
+    "UNKNOWN_CA": ("the other side refused this machine's certificate, which is from another authority", _TOGETHER),
+    "UNSUPPORTED_CERTIFICATE": (
+        "the other side refused this machine's certificate, which is for the other role",
+        _ROLES,
+    ),
 }
-"""By the name of the alert (RFC 8446, section 6): what the other side has found."""
+"""Problems that the other side found, by the name of the alert (RFC 8446, section 6)."""
 _REASONS = {
     "HTTP_REQUEST": _NO_TLS,
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": ("the other side has no certificate", _TOGETHER),
@@ -56,10 +62,10 @@ _REASONS = {
 
 
 def refusal(error: BaseException) -> InputError | None:
-    """The error that explains why TLS refused a connection; it will be refused again.
+    """An error that explains why TLS refused a connection, which would be refused again.
 
-    ``None`` for all other errors, such as connections that were cut. ``error`` may have been raised from that of TLS,
-    as HTTP clients do.
+    ``None`` for all other errors, such as broken connections. The TLS error may be the cause of ``error``, as with
+    HTTP clients.
     """
     for each in _chain(error):
         if not isinstance(each, ssl.SSLError):

@@ -1,7 +1,7 @@
-"""The server of a coordinator: each call of a worker is one HTTP request, answered with lines of JSON.
+"""A coordinator's server: each call from a worker is one HTTP request, answered with lines of JSON.
 
-``POST /v1/METHOD`` with a JSON object. Off the loopback interface, TLS with certificates proves who calls; on it, the
-token of the run does, which only the processes know that the coordinator has started.
+A request is ``POST /v1/METHOD`` with a JSON object. On the loopback interface, callers present the run's token, which
+only processes started by the coordinator have. Elsewhere, TLS certificates authenticate them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agentbench_core import InputError
 from agentbench_workers.tls import peer_name
 
 Call = Callable[[str, str, Mapping[str, Any]], Iterator[Mapping[str, Any]]]
-"""Answers one call: identity of the worker, method, document."""
+"""Answers one call, given the worker's identity, the method and the document."""
 
 LARGEST = 32 << 20
 """Maximum bytes of a request."""
@@ -30,7 +30,7 @@ _IDLE_SEC = 120.0
 _MOST_CONNECTIONS = 8192
 _PATH = "/v1/"
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
-"""Sent together with the first line of an answer, since each write costs a system call and wakes the worker."""
+"""Sent together with the first line of an answer, since each write makes a system call and wakes up the worker."""
 
 
 class CoordinatorServer(ThreadingHTTPServer):
@@ -39,7 +39,7 @@ class CoordinatorServer(ThreadingHTTPServer):
     Args:
         address: host and port; port 0 for any free one.
         call: answers the calls.
-        token: what requests must present as a bearer token; empty if TLS proves who calls.
+        token: the bearer token that requests must present; empty if TLS authenticates callers.
         context: for TLS; ``None`` on the loopback interface.
 
     Raises:
@@ -78,7 +78,7 @@ class CoordinatorServer(ThreadingHTTPServer):
         self._thread.start()
 
     def close(self) -> None:
-        """Stop, and cut all connections. Idempotent."""
+        """Stop, and close all connections. Idempotent."""
         if self._thread.is_alive():
             self.shutdown()
             self._thread.join()
@@ -98,7 +98,7 @@ class CoordinatorServer(ThreadingHTTPServer):
         return True
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Handshake and requests of one connection, in its own thread."""
+        """Run the handshake and answer the requests of one connection, in its own thread."""
         wrapped = request
         try:
             request.settimeout(_HANDSHAKE_SEC)
@@ -109,7 +109,7 @@ class CoordinatorServer(ThreadingHTTPServer):
             wrapped.settimeout(_IDLE_SEC)
             super().finish_request(wrapped, client_address)
         except (OSError, InputError):
-            pass  # the connection was cut, or its certificate was refused; the worker shows why
+            pass  # the connection broke, or its certificate was refused; the worker shows the reason
         finally:
             with self._lock:
                 self._connections -= {request, wrapped}
@@ -117,7 +117,7 @@ class CoordinatorServer(ThreadingHTTPServer):
                 wrapped.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing is printed: errors of connections are the worker's."""
+        """Print nothing: the worker reports connection errors."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -128,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
     peer = ""
 
     def setup(self) -> None:
-        """Find out who is connected. Raises InputError if the certificate has no name."""
+        """Identify the worker. Raises InputError if its certificate has no name."""
         super().setup()
         if isinstance(self.connection, ssl.SSLSocket):
             self.peer = peer_name(self.connection.getpeercert() or {})
@@ -145,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(413, f"a request must have a Content-Length of at most {LARGEST} bytes")
             return
         body = self.rfile.read(int(length))
-        if len(body) < int(length):  # cut, so it is not a call, even if what has arrived is valid
+        if len(body) < int(length):  # truncated: not a call, even if the received part is valid
             self.close_connection = True
             return
         try:
@@ -173,4 +173,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *arguments: object) -> None:
-        """Nothing: every call that matters is an event of the run."""
+        """Log nothing: every call that matters is recorded as an event of the run."""

@@ -1,7 +1,7 @@
-"""TLS between a coordinator and its workers: version 1.3 only, and both sides show a certificate.
+"""TLS between a coordinator and its workers: version 1.3 only, and both sides present a certificate.
 
-All certificates come from one authority that is used for nothing else. The extended key usage keeps the roles apart: a
-coordinator refuses the certificate of a coordinator, and a worker that of a worker.
+All certificates come from one authority that is used for nothing else. The extended key usage separates the roles: a
+coordinator refuses coordinators' certificates, and a worker refuses workers' certificates.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 
 def server_context(ca: Path, certificate: Path, key: Path) -> ssl.SSLContext:
-    """The context of a coordinator: it accepts only workers with a certificate of its authority.
+    """A coordinator's context: it accepts only workers with a certificate from its authority.
 
     Raises InputError with all problems of the three files.
     """
@@ -31,7 +31,7 @@ def server_context(ca: Path, certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def client_context(ca: Path, certificate: Path, key: Path) -> ssl.SSLContext:
-    """The context of a worker: it accepts only the coordinator of its authority, under the name that it connects to.
+    """A worker's context: it accepts only a coordinator whose certificate is from its authority and for the host name.
 
     Raises InputError with all problems of the three files.
     """
@@ -42,25 +42,25 @@ def client_context(ca: Path, certificate: Path, key: Path) -> ssl.SSLContext:
 def peer_name(certificate: Mapping[str, Any]) -> str:
     """The name of a worker, from its certificate as ``SSLSocket.getpeercert()`` returns it.
 
-    Raises InputError unless there is exactly one, which contains only letters, digits, ``.``, ``_`` and ``-``.
+    Raises InputError unless there is exactly one, and it contains only letters, digits, ``.``, ``_`` and ``-``.
     """
     names = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"]
     if len(names) != 1 or not _NAME.fullmatch(names[0]):
         raise InputError(
-            f"the certificate of a worker must have one DNS name, and this one has {', '.join(names) or 'none'}",
-            remedy="Use a certificate that `agentbench executor certs` made for a worker.",
+            f"a worker's certificate must have one DNS name, but this one has {', '.join(names) or 'none'}",
+            remedy="Use a certificate that `agentbench executor certs` created for a worker.",
         )
     return str(names[0])
 
 
 def valid_until(*paths: Path) -> datetime:
-    """The time, in UTC, at which the first of the certificates in these files expires. Raises InputError."""
+    """The time, in UTC, when the first of the certificates in these files expires. Raises InputError."""
     return min(each.not_valid_after_utc for path in paths for each in read_certificates(path))
 
 
 def _loaded(context: ssl.SSLContext, ca: Path, certificate: Path, key: Path, role: Role) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    # OpenSSL names neither the file nor the problem, and would ask for a password at the terminal.
+    # OpenSSL names neither the file nor the problem, and would prompt for a password.
     check_files(ca, certificate, key, role)
     try:
         context.load_verify_locations(ca)
@@ -68,6 +68,6 @@ def _loaded(context: ssl.SSLContext, ca: Path, certificate: Path, key: Path, rol
     except (OSError, ssl.SSLError) as error:
         raise InputError(
             f"{certificate}, {key} or {ca} cannot be used: {error}",
-            remedy="Make new ones: agentbench executor certs DIR --host NAME --workers N",
+            remedy="Create new ones: agentbench executor certs DIR --host NAME --workers N",
         ) from None
     return context
