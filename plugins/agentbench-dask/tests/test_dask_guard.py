@@ -117,7 +117,7 @@ def test_pickles_are_plain_data() -> None:
         *["refused to unpickle builtins.print"] * 5,
         "refused an object",
         "{'plain': [1, 'data', None, b'x']}",
-        "this version of distributed has no function merge_and_deserialize, which has to be replaced",
+        "this version of distributed has no function merge_and_deserialize, which must be replaced",
     ]
 
 
@@ -144,7 +144,7 @@ def test_hostile_workers(cluster: Any, tickets: Any, places: Any, notes: Any, tm
     logs = cluster.logs()
     assert "an honest error" in logs  # Dask logs the arguments of tasks that fail
     assert "a-very-secret-token" not in logs
-    assert not [text for text in notes.texts if "forged" in text or "started again" in text]
+    assert not [text for text in notes.texts if "forged" in text or "restarting" in text]
     os.kill(worker, signal.SIGKILL)
 
 
@@ -160,7 +160,7 @@ def test_a_hostile_scheduler(cluster: Any, tickets: Any, places: Any, notes: Any
     except UnavailableError as error:  # the message came before the launcher had said that it is connected
         told = str(error)
     else:
-        told = notes.until("started again", "was refused")
+        told = notes.until("restarting", "was refused")
     assert "the connection to the Dask scheduler was lost" in told
     each.close()
     assert ran(file) == {}

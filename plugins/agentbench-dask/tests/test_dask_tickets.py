@@ -86,7 +86,7 @@ def test_a_killed_launcher_is_replaced(scheduler: str, tickets: Any, places: Any
     place = places.next()
     killed = each.pids[0]
     os.kill(killed, signal.SIGKILL)
-    notes.until("started again (1 of 5)")
+    notes.until("restarting the launcher for Dask (1 of 5)")
     each.want(2)
     second = places.next()
     assert each.pids[0] != killed
@@ -175,7 +175,7 @@ def test_tickets_that_fail(cluster: Any, tickets: Any, notes: Any, ends: Ends, t
     notes.until("the Dask cluster could not start the last 5 worker processes")
     (error,) = notes.failed
     assert "see also the logs of the Dask workers" in error.remedy
-    assert not any("started again" in text for text in notes.texts)
+    assert not any("restarting" in text for text in notes.texts)
     assert not ends(worker, 0.0)
 
 

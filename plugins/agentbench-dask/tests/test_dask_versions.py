@@ -29,8 +29,8 @@ def test_equal_versions(versions: dict[str, Any]) -> None:
     [
         (found(reported("2023.1.0")), "the Dask scheduler has distributed 2023.1.0; 2024.12 or newer is required"),
         (found(w1=reported("2024.11.2")), "w1 has distributed 2024.11.2; 2024.12 or newer is required"),
-        (found(w1=reported(ours=None)), "w1 has no agentbench-dask, and no other Dask worker has it"),
-        (found(w1="garbage"), "w1 has no agentbench-dask, and no other Dask worker has it"),
+        (found(w1=reported(ours=None)), "agentbench-dask is not installed on w1 or on any other Dask worker"),
+        (found(w1="garbage"), "agentbench-dask is not installed on w1 or on any other Dask worker"),
     ],
 )
 def test_a_cluster_that_runs_no_tickets(versions: dict[str, Any], problem: str) -> None:
@@ -44,12 +44,15 @@ def test_a_cluster_that_runs_no_tickets(versions: dict[str, Any], problem: str) 
     ("versions", "notes"),
     [
         (found(reported(ours=None)), []),
-        (found(w1=reported(), w2=reported(ours=None)), ["w2 has no agentbench-dask, so it runs no attempts"]),
+        (
+            found(w1=reported(), w2=reported(ours=None)),
+            ["agentbench-dask is not installed on w2, so it runs no attempts"],
+        ),
         (
             found(w1=reported("2026.7.1"), w2=reported("2026.7.1", "0.0.9")),
             [
-                f"w1 has distributed 2026.7.1, this machine has 2026.8.0 (and 1 more); {UPDATE}",
-                f"w2 has agentbench-dask 0.0.9, this machine has 0.1.0; {UPDATE}",
+                f"w1 has distributed 2026.7.1, but this machine has 2026.8.0 (and 1 more); {UPDATE}",
+                f"w2 has agentbench-dask 0.0.9, but this machine has 0.1.0; {UPDATE}",
             ],
         ),
     ],

@@ -138,8 +138,8 @@ def test_two_machines(
     with pytest.MonkeyPatch.context() as unchecked:  # as a worker that does not check its own files
         unchecked.setattr(tls, "check_files", lambda *_: None)
         refused("which is for the other role", *at.to("coordinator"))
-        refused("since it is from another authority", *at.to("worker-1", other))
-        refused("since it is expired or not valid yet", *at.to("worker-3"))
+        refused("which is from another authority", *at.to("worker-1", other))
+        refused("which has expired or is not valid yet", *at.to("worker-3"))
     with pytest.MonkeyPatch.context() as bare:
         context = ssl.create_default_context(cafile=at.files.certificate("ca"))
         bare.setattr(process, "client_context", lambda *_: context)

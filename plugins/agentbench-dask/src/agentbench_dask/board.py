@@ -1,6 +1,6 @@
-"""Which tickets exist, and how many more are needed. Without Dask, so that it can be tested alone.
+"""Tracks which tickets exist and how many more are needed. Does not use Dask, so that it can be tested alone.
 
-What is known about tickets comes from Dask workers. A wrong event costs a worker process too many or too few.
+Information about tickets comes from Dask workers. A wrong event causes one worker process too many or too few.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from typing import Any
 import attrs
 
 REFUSED = 5
-"""Number of tickets in succession that Dask could not run, after which this is an error."""
+"""Number of consecutive tickets that Dask could not run before this becomes an error."""
 FIRST_WAIT = 0.1
-"""Half of the seconds until a ticket follows one that failed; doubled with each further one."""
+"""Half of the seconds to wait before the next ticket after one failed; doubled with each further failure."""
 STALE = 10.0
 """Seconds after which a queued ticket is submitted again if the cluster has free threads."""
 NOTES = 50
 """Maximum number of notes about processes that failed."""
 LONGEST = 300
-"""Maximum number of characters of a text from a Dask worker."""
+"""Maximum length of a text from a Dask worker."""
 
 
 class BoardError(Exception):
-    """Dask runs no tickets."""
+    """Dask cannot run tickets."""
 
 
 class State(enum.StrEnum):
-    """What a ticket does."""
+    """The state of a ticket."""
 
     QUEUED = enum.auto()
     RUNNING = enum.auto()
-    PAUSED = enum.auto()  #: its process has ended, and it waits so that its node rests
+    PAUSED = enum.auto()  #: its process has ended, and it gives its node a pause
 
 
 @attrs.define(kw_only=True)
 class Ticket:
-    """A ticket. ``held``: this launcher submitted it, and learns of its end from Dask."""
+    """A ticket. ``held``: this launcher submitted it, so Dask reports its end."""
 
     state: State = State.QUEUED
     held: bool = True
@@ -47,7 +47,7 @@ class Ticket:
 
 
 class Board:
-    """Keeps as many tickets as are wanted. One thread calls it."""
+    """Maintains the desired number of tickets. Used by one thread only."""
 
     def __init__(
         self,
@@ -58,14 +58,14 @@ class Board:
         cancel: Callable[[Sequence[str]], None],
         note: Callable[[str], None],
     ) -> None:
-        """Without tickets.
+        """Create a board without tickets.
 
         Args:
-            group: with which the names of all tickets of this coordinator begin.
-            prefix: with which the names of new tickets begin; never used before.
-            submit: submits a ticket, preferably to one of these workers; none: Dask chooses.
+            group: prefix of the names of all tickets of this coordinator.
+            prefix: prefix of the names of new tickets; never used before.
+            submit: submits a ticket, preferably to one of these workers; if there are none, Dask chooses.
             cancel: cancels tickets.
-            note: tells the user something.
+            note: shows a message to the user.
         """
         self._group = group
         self._prefix = prefix
@@ -84,24 +84,24 @@ class Board:
         self.finished = 0
 
     def counts(self) -> dict[str, int]:
-        """Number of tickets by state, and of those that have finished."""
+        """The number of tickets by state, and the number of finished tickets."""
         states = [ticket.state for ticket in self._tickets.values()]
         return {**{state.value: states.count(state) for state in State}, "finished": self.finished}
 
     @property
     def busy(self) -> bool:
-        """Whether a process runs, as far as is known."""
+        """Whether a process is running, as far as is known."""
         return any(ticket.state is State.RUNNING for ticket in self._tickets.values())
 
     def want(self, places: int) -> None:
-        """Change how many processes are wanted. Those that run stay: each ends when it finds no work."""
+        """Set the desired number of processes. Running ones are not stopped: each ends when it finds no work."""
         self._wanted = places
         surplus = len(self._live()) - places
         if surplus > 0:
             self._drop(self._queued()[-surplus:])
 
     def stop(self) -> None:
-        """Cancel everything and submit nothing more; processes are still followed."""
+        """Cancel everything and submit nothing more. Events of processes are still recorded."""
         self._wanted = 0
         self._cancel([name for name, ticket in self._tickets.items() if ticket.held])
         for name in self._queued():
@@ -110,7 +110,7 @@ class Board:
             ticket.held = False
 
     def fill(self) -> None:
-        """Submit what is missing. Tickets that wait on broken nodes do not count, so that other nodes replace them."""
+        """Submit missing tickets. Tickets that pause on broken nodes do not count, so that other nodes replace them."""
         if time.monotonic() < self._not_before or (self._some_unable and not self._threads):
             return
         while len(self._live()) < self._wanted and len(self._tickets) < self._most:
@@ -120,7 +120,7 @@ class Board:
             self._submit(name, self._preferred())
 
     def event(self, message: object, *, old: bool = False) -> None:
-        """What a ticket tells, or told an earlier launcher. Ignores everything else."""
+        """Record an event of a ticket; ``old``: sent to an earlier launcher. Anything else is ignored."""
         if not isinstance(message, Mapping):
             return
         name, state, worker = message.get("ticket"), message.get("state"), _short(message.get("worker"))
@@ -129,7 +129,7 @@ class Board:
         if state == "started":
             if name not in self._tickets and len(self._tickets) >= self._most:
                 return
-            # An unknown one is of a launcher that died.
+            # An unknown ticket was submitted by a launcher that died.
             ticket = self._tickets.setdefault(name, Ticket(held=False, since=time.monotonic()))
             ticket.state, ticket.worker, ticket.since = State.RUNNING, worker, time.monotonic()
             self._refused = 0
@@ -142,7 +142,7 @@ class Board:
                 self._note_failure(message, worker)
 
     def done(self, name: str, status: str) -> None:
-        """Dask is done with a ticket."""
+        """Record that Dask has finished with a ticket."""
         ticket = self._tickets.pop(name, None)
         if ticket is None:
             return
@@ -151,7 +151,7 @@ class Board:
             self._errors = 0
             return
         if ticket.worker:
-            self._note(f"a worker process on {ticket.worker} failed: the Dask worker died, or its log has the error")
+            self._note(f"a worker process on {ticket.worker} failed: the Dask worker died, or the error is in its log")
         else:
             self._refused += 1
             if self._refused >= REFUSED and not self.busy:
@@ -160,9 +160,9 @@ class Board:
         self._not_before = time.monotonic() + FIRST_WAIT * 2.0**self._errors
 
     def look(self, threads: Mapping[str, int], *, some_unable: bool = False) -> None:
-        """Compare with the Dask workers that exist now, each with its number of threads.
+        """Compare the tickets with the current Dask workers and their numbers of threads.
 
-        ``some_unable``: there are others, which cannot run tickets.
+        ``some_unable``: further workers exist, but cannot run tickets.
         """
         self._threads, self._some_unable = threads, some_unable
         for name, ticket in list(self._tickets.items()):
@@ -175,7 +175,7 @@ class Board:
         before = time.monotonic() - STALE
         stale = [name for name in self._queued() if self._tickets[name].since < before]
         if free > 0 and stale:
-            # Without work stealing, Dask leaves them with the worker that it chose when others had not joined yet.
+            # Without work stealing, Dask leaves them with the worker that it chose before others joined.
             self._drop(stale[:free])
 
     @property
@@ -183,7 +183,7 @@ class Board:
         return 2 * self._wanted + 16
 
     def _preferred(self) -> Sequence[str]:
-        """Workers with room, if Dask does not know: it has forgotten what a launcher that died has started."""
+        """Workers with free threads, if Dask cannot know them: it forgets the tickets of a launcher that died."""
         forgotten = [ticket.worker for ticket in self._tickets.values() if not ticket.held]
         if not forgotten:
             return list(self._threads) if self._some_unable else ()

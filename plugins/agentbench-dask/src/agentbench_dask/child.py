@@ -1,4 +1,4 @@
-"""A child process that speaks lines of JSON, in a session of its own."""
+"""A child process that exchanges lines of JSON, in its own session."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Child:
     """Runs a module of this package. Ctrl-C at the terminal does not reach it, since it has its own session."""
 
     def __init__(self, module: str, config: Mapping[str, Any], *, environment: Mapping[str, str], log: Path) -> None:
-        """Start it, with one line of configuration. Its errors are appended to the file ``log``."""
+        """Start the process with one line of configuration. Its standard error is appended to the file ``log``."""
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                # -P: the current directory must not provide modules.
+                # -P: do not import modules from the current directory.
                 [sys.executable, "-P", "-m", module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -42,12 +42,12 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Id of the process, and of its group."""
+        """Id of the process and of its group."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """Whether the process is running."""
         return not self._ended and not _readable(self._pidfd, 0.0)
 
     def say(self, message: Mapping[str, Any]) -> None:
@@ -57,11 +57,11 @@ class Child:
             self._process.stdin.write(line(message))
 
     def hear(self, seconds: float | None = None) -> dict[str, Any] | None:
-        """The next message; None at the end of the process's output. One thread calls it.
+        """The next message; None at the end of the process's output. Called by one thread only.
 
         Raises:
-            TimeoutError: there was none within that time.
-            ValueError: it is no message.
+            TimeoutError: no message arrived within that time.
+            ValueError: the line is not a message.
         """
         with self._hearing:
             return self._hear(seconds)
@@ -86,7 +86,7 @@ class Child:
         return parsed(first)
 
     def end(self, grace_sec: float) -> None:
-        """Close its standard input, and kill it with all processes of its group if it stays. Idempotent."""
+        """Close its standard input, then kill its process group if it does not end. Idempotent."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
@@ -94,14 +94,14 @@ class Child:
             if self._ended:
                 return
             _readable(self._pidfd, grace_sec)
-            # Not waited for yet, so that its number still stands for its group.
+            # Not reaped yet, so its process id still identifies its group.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._ended = True
             os.close(self._pidfd)
         assert self._process.stdout is not None
-        if self._hearing.acquire(timeout=1.0):  # who listens has now heard the end
+        if self._hearing.acquire(timeout=1.0):  # a listening thread has now seen the end
             self._process.stdout.close()
             self._hearing.release()
 

@@ -1,4 +1,4 @@
-"""The ``dask`` executor: Dask starts worker processes, which connect to the coordinator like all workers."""
+"""The ``dask`` executor: Dask starts worker processes, which connect to the coordinator as all workers do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentbench_workers.executor import COMMAND, LOOK_EVERY_SEC, Watch, await_en
 
 
 class DaskExecutor:
-    """Implements ``Executor``. Nothing that comes from the cluster is unpickled, and attempts are not Dask tasks."""
+    """Implements ``Executor``. Nothing from the cluster is unpickled, and attempts are not Dask tasks."""
 
     def __init__(self, options: DaskOptions) -> None:
         self._options = options
@@ -57,7 +57,7 @@ class DaskExecutor:
         self._tickets.start()
 
     def run(self, work: Work) -> None:
-        """Keep as many workers running as there are attempts left; see the contract."""
+        """Keep enough workers running for the remaining attempts; see the contract."""
         assert self._endpoint is not None, "preflight must be called first"
         assert self._tickets is not None
         remote = self._endpoint.open(work, self._options.lease_sec)
@@ -93,5 +93,5 @@ class DaskExecutor:
         self._work.note(message)
 
     def _stop(self, error: AgentBenchError) -> None:
-        """There will be no more workers; those that run continue."""
+        """Note that no more workers will start; running ones continue."""
         self._failed = error

@@ -1,31 +1,31 @@
-"""Makes a process unable to unpickle objects, so that a Dask cluster cannot run code in it.
+"""Prevents a process from unpickling objects, so that a Dask cluster cannot run code in it.
 
-Dask pickles what its processes exchange, and a client unpickles parts of that without being asked: the type of each
-finished task, exceptions, warnings of workers. Unpickling may run any code, and no setting of Dask turns it off.
+Dask processes exchange pickled data, and a client unpickles some of it unasked: the type of each finished task,
+exceptions, and warnings from workers. Unpickling can run any code, and Dask has no setting that turns it off.
 """
 
 from __future__ import annotations
 
 import sys
 
-MISSING = "this version of distributed has no function merge_and_deserialize, which has to be replaced"
+MISSING = "this version of distributed has no function merge_and_deserialize, which must be replaced"
 
 
 class GuardError(Exception):
-    """The guard cannot be installed, or it refused something."""
+    """The guard cannot be installed, or it refused to unpickle an object."""
 
 
 def install() -> None:
-    """Refuse every class and function in a pickle, from now until the process ends. Raises GuardError.
+    """Refuse every class and function in pickles until the process ends. Raises GuardError.
 
-    Without them, a pickle is plain data. An audit hook cannot be removed again.
+    A pickle without classes and functions is plain data. An audit hook cannot be removed.
     """
     import distributed.protocol.core as protocol
 
     if not callable(getattr(protocol, "merge_and_deserialize", None)):
         raise GuardError(MISSING)
-    # Each message with a serialized object would be refused as a whole, also the honest error of a task. Dask would
-    # then lose the connection. No object is ever needed here.
+    # Otherwise, every message with a serialized object would be refused, even one with a genuine error of a task, and
+    # Dask would lose the connection. Objects are never needed here.
     vars(protocol)["merge_and_deserialize"] = _nothing
     sys.addaudithook(_hook)
 

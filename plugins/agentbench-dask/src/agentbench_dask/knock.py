@@ -11,15 +11,15 @@ from agentbench_core import InputError, UnavailableError
 from .options import address_parts
 
 RETRY = 0.2
-"""Seconds between attempts, while nothing listens there yet."""
+"""Seconds between attempts to connect while nothing is listening yet."""
 
 
 def knock(address: str, *, ca: str, cert: str, key: str, timeout_sec: float) -> None:
-    """Check that something listens there and accepts our certificate.
+    """Check that a server is listening and accepts this side's certificate.
 
     Raises:
-        InputError: the files with the certificates cannot be used.
-        UnavailableError: nothing listens there, or the two sides do not accept each other.
+        InputError: the certificate files cannot be used.
+        UnavailableError: no server is listening, or the two sides do not accept each other.
     """
     scheme, host, port = address_parts(address)
     context = _context(ca, cert, key) if scheme == "tls" else None
@@ -29,7 +29,7 @@ def knock(address: str, *, ca: str, cert: str, key: str, timeout_sec: float) -> 
     try:
         if context is not None:
             connection = context.wrap_socket(connection)
-        # The scheduler speaks first. With TLS 1.3, this also shows whether it accepts our certificate.
+        # The scheduler sends first. With TLS 1.3, this also shows whether it accepts this side's certificate.
         if connection.recv(1):
             return
         problem = "it closed the connection"
@@ -41,8 +41,8 @@ def knock(address: str, *, ca: str, cert: str, key: str, timeout_sec: float) -> 
         connection.close()
     raise UnavailableError(
         f"the scheduler at {address} refused the connection, or its certificate was refused: {problem}",
-        remedy="use certificates of the same CA for the Dask cluster and for ca, cert and key; use tls:// for a "
-        "cluster with certificates, and tcp:// for a cluster without",
+        remedy="use certificates from the same CA for the Dask cluster and for ca, cert and key; use tls:// for a "
+        "cluster with certificates, or tcp:// for one without",
     )
 
 
@@ -55,7 +55,7 @@ def _open(address: str, host: str, port: int, timeout_sec: float) -> socket.sock
             if time.monotonic() + RETRY >= deadline:
                 raise UnavailableError(
                     f"no Dask scheduler answered at {address} within {timeout_sec:g} s: {error.strerror or error}",
-                    remedy="start one (dask scheduler), correct the option scheduler, or increase timeout_sec",
+                    remedy="start a scheduler (dask scheduler), correct the option scheduler, or increase timeout_sec",
                 ) from None
             time.sleep(RETRY)
 

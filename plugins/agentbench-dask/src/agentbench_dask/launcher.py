@@ -1,10 +1,10 @@
-"""A child process of the coordinator that speaks Dask: ``python -m agentbench_dask.launcher``.
+"""A child process of the coordinator that is a client of Dask: ``python -m agentbench_dask.launcher``.
 
 It reads one line of JSON with its configuration, then lines such as ``{"places": 5}``, and ends when its standard
 input is closed. It writes lines of JSON: ``connected``, counts of tickets, ``note``, and ``error`` before it ends.
 
-A Dask cluster can run code in its clients. Therefore the process has no secrets in its environment, refuses to unpickle
-objects (:mod:`.guard`), and its memory is limited.
+A Dask cluster can run code in its clients. Therefore, this process has no secrets in its environment, refuses to
+unpickle objects (:mod:`.guard`), and has limited memory.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 MEMORY = 4 << 30
-"""Limit of the address space, in bytes. Each thread reserves much of it and uses little."""
+"""Limit of the address space, in bytes. Each thread reserves a lot of it, but uses little."""
 TICK = 1.0
-"""Seconds between two looks at the workers of the cluster."""
+"""Seconds between checks of the cluster's workers."""
 SOON = 5.0
-"""Seconds for Dask workers that join to report their versions."""
+"""Seconds for newly joined Dask workers to report their versions."""
 MESSAGES = 1000
-"""How many messages are read before other work is done."""
+"""Maximum number of messages to read before other work is done."""
 LOST = "the connection to the Dask scheduler was lost"
 
 _Message = tuple[str, Any]
 
 
 class Launcher:
-    """Keeps tickets submitted. Everything but the reading of input happens in one thread."""
+    """Keeps tickets submitted. Everything except reading input happens in one thread."""
 
     def __init__(self, config: Mapping[str, Any], output: Output, inbox: queue.SimpleQueue[_Message]) -> None:
         self._config = config
@@ -55,7 +55,7 @@ class Launcher:
         self._client: Client  # from connect() on
         self._order: Mapping[str, Any] = config["ticket"]
         self._judged: set[str] = set()  # workers whose versions are known
-        self._unable: set[str] = set()  # those that lack this package
+        self._unable: set[str] = set()  # workers without this package
         self._noted: set[str] = set()
         group = f"agentbench-{self._group}-"
         self._board = Board(
@@ -80,7 +80,7 @@ class Launcher:
         except (OSError, ImportError, TypeError, ValueError) as error:
             raise UnavailableError(f"cannot connect to the Dask scheduler {address}: {error}", remedy=UPDATE) from None
         self._check_connection()
-        for name in ("print", "warn"):  # what workers send to all clients
+        for name in ("print", "warn"):  # messages that workers send to all clients
             self._client.unsubscribe_topic(name)
         versions = self._judge(timeout)
         topic = ticket.topic(self._group)
@@ -95,7 +95,7 @@ class Launcher:
         self._output.say({"connected": {**facts, "versions": versions}})
 
     def run(self) -> None:
-        """Work until the input is closed. Raises UnavailableError."""
+        """Run until the input is closed. Raises UnavailableError."""
         look_at = time.monotonic() + TICK
         while True:
             self._board.fill()
@@ -110,7 +110,7 @@ class Launcher:
                 look_at = time.monotonic() + TICK
 
     def stop(self) -> None:
-        """Cancel all tickets, and let all processes end, also those of earlier launchers."""
+        """Cancel all tickets, and end all processes, including those of earlier launchers."""
         grace = float(self._config["grace_sec"])
         until = time.monotonic() + grace + 2.0
         self._board.stop()
@@ -124,10 +124,10 @@ class Launcher:
             self._report()
 
     def _check_connection(self) -> None:
-        """Raises UnavailableError if Dask will tell us nothing more."""
+        """Raise UnavailableError if Dask will report nothing more."""
         if self._client.status != "running":
             raise UnavailableError(LOST)
-        # After a message that cannot be read, Dask's client still sends, and its status says that all is well.
+        # After an unreadable message, Dask's client still sends, and its status stays "running".
         reader = self._client._handle_report_task
         if reader.done():
             raise UnavailableError(f"{LOST}: it sent a message that was refused")
@@ -148,7 +148,7 @@ class Launcher:
             self._board.done(name, status)
 
     def _next(self, seconds: float) -> Iterator[_Message]:
-        """What has arrived; waits for the first message."""
+        """The messages that have arrived; waits for the first one."""
         with contextlib.suppress(queue.Empty):
             yield self._inbox.get(timeout=max(0.0, seconds))
             for _ in range(MESSAGES):
@@ -179,7 +179,7 @@ class Launcher:
         return {str(address): int(count) for address, count in self._client.nthreads().items()}
 
     def _look(self) -> None:
-        """Tell the board which workers exist, without those that cannot run tickets."""
+        """Pass the workers that can run tickets to the board."""
         threads = self._threads()
         if not set(threads) <= self._judged:
             self._judge(SOON)
@@ -204,7 +204,7 @@ class Launcher:
 
 
 def _bounded(function: Callable[[], Any], seconds: float) -> Any:
-    """The result of a call to Dask, or None after that time: a worker that hangs never answers."""
+    """The result of a call to Dask, or None after that time, since a worker that hangs never answers."""
     results: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def call() -> None:
@@ -218,7 +218,7 @@ def _bounded(function: Callable[[], Any], seconds: float) -> Any:
 
 
 def _listen(inbox: queue.SimpleQueue[_Message], lines: Iterator[dict[str, Any]], ending: threading.Event) -> None:
-    """Read what the coordinator says, until it closes the pipe; then end, at the latest after a while."""
+    """Read the coordinator's messages until it closes the pipe, then announce the end."""
     with contextlib.suppress(ValueError):
         for message in lines:
             if isinstance(places := message.get("places"), int):
@@ -253,12 +253,12 @@ def main() -> None:
         output.say({"error": error.message, "remedy": error.remedy, "input": unusable})
     except BoardError as error:
         output.say({"error": f"{error}", "remedy": f"{UPDATE}; see also the logs of the Dask workers", "final": True})
-    except OSError as error:  # also what Dask raises when a connection breaks
+    except OSError as error:  # includes Dask's error for a broken connection
         output.say({"error": f"{LOST}: {error}", "remedy": ""})
-    except (guard.GuardError, AttributeError) as error:  # also: a part of Dask that was renamed
+    except (guard.GuardError, AttributeError) as error:  # the latter if a part of Dask was renamed
         output.say({"error": f"the launcher for Dask: {error}", "remedy": UPDATE})
     else:
-        os._exit(0)  # Dask's own end would wait for the cluster
+        os._exit(0)  # Dask's own exit handlers would wait for the cluster
     os._exit(1)
 
 

@@ -1,4 +1,4 @@
-"""Lines of JSON over pipes: how the coordinator speaks with its child processes."""
+"""Lines of JSON over pipes, which the coordinator exchanges with its child processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST = 1 << 20
 
 
 class Output:
-    """The standard output of this process, for messages only: everything else that is printed goes to its log."""
+    """The standard output of this process, for messages only; all other printed text goes to its log."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -22,7 +22,7 @@ class Output:
         os.dup2(2, 1)
 
     def say(self, message: Mapping[str, Any]) -> None:
-        """Write one message. Nothing happens if the reader has gone, since its end of the input then ends us."""
+        """Write one message. Do nothing if the reader is gone: this process will end, as its input is closed too."""
         with self._lock:
             try:
                 self._out.write(line(message))

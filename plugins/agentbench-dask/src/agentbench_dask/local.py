@@ -1,7 +1,7 @@
 """A child process of the coordinator with a Dask cluster on this machine: ``python -m agentbench_dask.local``.
 
 It reads one line of JSON with its configuration, writes one with the cluster's address and certificates, and ends when
-its standard input is closed. The cluster listens on the loopback interface only, and its certificates exist in memory.
+its standard input is closed. The cluster listens only on the loopback interface and keeps its certificates in memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from .lines import Output, messages
 
 CLOSE = 3.0
-"""Seconds for the Dask workers to end; then they are killed, since they end with this process."""
+"""Seconds for the Dask workers to end. After that, they are killed, since they end with this process."""
 
 
 def main() -> None:
@@ -46,8 +46,8 @@ def _start(config: dict[str, Any]) -> Any:
 
     dask.config.set(
         {
-            "distributed.nanny.pre-spawn-environ": {},  # numbers of threads, which would also hold for attempts
-            "distributed.scheduler.http.routes": [],  # no pages, such as those with the state of tasks
+            "distributed.nanny.pre-spawn-environ": {},  # numbers of threads, which would also apply to attempts
+            "distributed.scheduler.http.routes": [],  # no web pages, such as the state of tasks
             "distributed.worker.http.routes": [],
             "distributed.admin.system-monitor.gil.enabled": False,
         }
@@ -60,8 +60,8 @@ def _start(config: dict[str, Any]) -> Any:
         host="127.0.0.1",
         security=Security.temporary(),
         dashboard_address=None,
-        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # where no dashboard is; the default port may be taken
-        memory_limit=0,  # of Dask workers, which hold no data
+        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # no dashboard, but it needs a free port
+        memory_limit=0,  # for Dask workers, which store no data
         local_directory=config["directory"],
         silence_logs=logging.WARNING,
     )

@@ -15,7 +15,7 @@ FORMS = "use tls://HOST:PORT with the options ca, cert and key, use tcp://127.0.
 
 @attrs.frozen(kw_only=True)
 class DaskOptions:
-    """Options of the ``dask`` executor. The certificates are those of the Dask cluster."""
+    """Options of the ``dask`` executor. ``ca``, ``cert`` and ``key`` are for the Dask cluster's own connections."""
 
     scheduler: str = option("", help="address of a Dask scheduler, tls:// or tcp://; empty: a cluster on this machine")
     processes: int = option(0, help="number of Dask workers on this machine; 0: one per CPU", minimum=0, maximum=1000)
@@ -30,7 +30,7 @@ class DaskOptions:
         "", help="directory on each machine of the cluster with ca.pem, worker.pem and worker.key"
     )
     lease_sec: float = option(
-        30.0, help="seconds without a message from a worker after which its attempts are repeated", minimum=1
+        30.0, help="seconds without a message from a worker before its attempts are repeated", minimum=1
     )
     wait_sec: float = option(120.0, help="seconds to wait for a worker before the run stops", minimum=1)
     timeout_sec: float = option(30.0, help="time limit for connecting to the scheduler", minimum=0.001)
@@ -52,7 +52,7 @@ class DaskOptions:
                 raise InputError(
                     f"the Dask scheduler {self.scheduler} needs the options ca, cert and key; "
                     f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
-                    remedy="set each to a file in PEM format, with the certificates that the Dask cluster uses",
+                    remedy="set each to a PEM file that fits the certificates of the Dask cluster",
                 )
             return
         if not is_loopback(host):
@@ -65,7 +65,7 @@ class DaskOptions:
 
 
 def address_parts(address: str) -> tuple[str, str, int]:
-    """Scheme, host and port of a scheduler's address. Raises InputError for other forms."""
+    """Scheme, host and port of a scheduler's address. Raises InputError if it is invalid."""
     with contextlib.suppress(ValueError):  # not a port, or brackets without an address
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port

@@ -17,7 +17,7 @@ AGENTBENCH_API = 1
 def agentbench_register_executors(register: Register[Executor]) -> None:
     """Register the executor."""
     register(
-        "dask", dask, DaskOptions, summary="in worker processes that a Dask cluster starts", capabilities={"remote"}
+        "dask", dask, DaskOptions, summary="in worker processes started by a Dask cluster", capabilities={"remote"}
     )
 
 

@@ -1,8 +1,8 @@
 """Runs on Dask workers: a *ticket*, a Dask task that starts one worker process and waits for its end.
 
-A ticket returns nothing and raises nothing. It tells the launcher about its process through an event, which is plain
-data, so nothing has to be unpickled there. Each process has a pipe as its standard input: it ends when the Dask worker
-dies, because the pipe is then closed.
+A ticket returns nothing and raises nothing. It reports on its process to the launcher through events, which are plain
+data, so that the launcher need not unpickle anything. The standard input of each process is a pipe, which is closed
+when the Dask worker dies; the process then ends as well.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 PYTHON = "{python}"
-"""In a command: the interpreter of the Dask worker."""
+"""Placeholder in a command for the Dask worker's interpreter."""
 NOT_STARTED = 127
-"""Exit code of a process that could not be started, as in shells."""
+"""Exit code for a process that could not be started, as in shells."""
 SHORT = 10.0
-"""Seconds that a process has to last, to show that its node works."""
+"""Seconds that a process must run to show that its node works."""
 LONGEST_PAUSE = 60.0
 
 _log = logging.getLogger("agentbench_dask")
 
 
 class Pauses:
-    """How long a ticket waits after its process has ended, so that a broken node does not start one after the other.
+    """How long a ticket waits after its process has ended, so that a broken node does not keep starting processes.
 
-    The wait doubles with each process that failed or lasted a short time, and it occupies the thread of the Dask
-    worker: other nodes take the next tickets.
+    The pause doubles with each process that failed or ended early. It occupies a thread of the Dask worker, so that
+    other nodes get the next tickets.
     """
 
     def __init__(self, first: float = 1.0, longest: float = LONGEST_PAUSE) -> None:
@@ -69,7 +69,7 @@ class Group:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=2)
         assert process.stdin is not None
         try:
-            with contextlib.suppress(BrokenPipeError):  # it has ended already, and its exit code says more
+            with contextlib.suppress(BrokenPipeError):  # it has already ended, and its exit code is more useful
                 process.stdin.write(first_line.encode() + b"\n")
                 process.stdin.flush()
             with self._lock:
@@ -85,12 +85,12 @@ class Group:
 
     @property
     def busy(self) -> bool:
-        """Whether a process runs."""
+        """Whether a process is running."""
         with self._lock:
             return bool(self._processes)
 
     def end(self, grace_sec: float) -> None:
-        """Let no ticket start anything, close the standard input of all processes, and kill those that stay."""
+        """Start no more processes, close the standard input of all running ones, and kill those that do not end."""
         with self._lock:
             self.ended.set()
             processes = list(self._processes)
@@ -99,7 +99,7 @@ class Group:
 
     def _end(self, process: subprocess.Popen[bytes], grace_sec: float) -> None:
         _close(process)
-        killer = threading.Timer(grace_sec, process.kill)  # does nothing if it has been waited for
+        killer = threading.Timer(grace_sec, process.kill)  # does nothing if it was already reaped
         killer.daemon = True
         killer.start()
 
@@ -109,13 +109,13 @@ _groups_lock = threading.Lock()
 
 
 def group(name: str) -> Group:
-    """The processes of one coordinator, by its name."""
+    """The processes of the coordinator with this name."""
     with _groups_lock:
         return _groups.setdefault(name, Group())
 
 
 def topic(name: str) -> str:
-    """The topic of the events of one coordinator's tickets."""
+    """The topic for events of a coordinator's tickets."""
     return f"agentbench-{name}"
 
 
@@ -125,20 +125,20 @@ def end(name: str, grace_sec: float) -> None:
 
 
 def task(order: Mapping[str, object], ticket: str) -> tuple[Any, ...]:
-    """The function and the arguments of the Dask task of a ticket.
+    """The function and arguments of a ticket's Dask task.
 
-    The functions are of the standard library, since a Dask worker that cannot read a task closes itself. With this one,
-    a Dask worker on which this package is missing only reports a failed task. The order has secrets, and Dask logs the
-    arguments of failed tasks: that is why it is in an object that shows nothing.
+    The functions are from the standard library, since a Dask worker that cannot read a task shuts down. This way, a
+    Dask worker without this package only reports a failed task. The order contains secrets, and Dask logs the
+    arguments of failed tasks, so the order is wrapped in an object whose ``repr`` does not show it.
     """
-    from dask._task_spec import Task  # a part of a task that is itself computed; has no public name
+    from dask._task_spec import Task  # an argument that is itself computed; has no public name
 
     found = Task(None, pkgutil.resolve_name, "agentbench_dask.ticket:run")
     return operator.call, found, io.StringIO(json.dumps({**order, "ticket": ticket}))
 
 
 def run(sealed: io.StringIO) -> None:
-    """Start a worker process, and return when it has ended: what the Dask task does."""
+    """The body of the Dask task: start a worker process, and return when it has ended."""
     order = json.loads(sealed.getvalue())
     ticket = order["ticket"]
     ours = group(order["group"])

@@ -20,13 +20,13 @@ from .options import DaskOptions
 
 PURPOSE = "dask"
 RESTARTS = 5
-"""How often the launcher is started again, if it ends early."""
+"""Maximum number of consecutive restarts of a launcher that ends early."""
 HEALTHY = 600.0
-"""Seconds after which a launcher counts as working, so that its end is not counted with earlier ones."""
+"""Seconds after which a launcher counts as working, so that earlier restarts no longer count."""
 LOCAL = 90.0
 """Seconds for the cluster on this machine to start."""
 PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "DASK_CONFIG")
-"""Environment variables that the child processes get. No others: they may have secrets."""
+"""Environment variables for the child processes. Others are not passed, since they may contain secrets."""
 PASSED_LOCAL = (
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
@@ -35,23 +35,23 @@ PASSED_LOCAL = (
     "DOCKER_HOST",
     "DOCKER_CONTEXT",
 )
-"""Further ones for a cluster on this machine, whose worker processes may start sandboxes."""
+"""Further variables for a cluster on this machine, whose worker processes may start sandboxes."""
 
 
 @attrs.frozen(kw_only=True)
 class Counts:
-    """Tickets by what they do."""
+    """Numbers of tickets by state."""
 
-    queued: int = 0  #: no thread of the cluster is free for them
-    running: int = 0  #: their process runs
-    paused: int = 0  #: their process has ended, and their node rests
+    queued: int = 0  #: the cluster has no free thread for them
+    running: int = 0  #: their process is running
+    paused: int = 0  #: their process has ended, and their node pauses
     finished: int = 0  #: since the launcher was started
 
 
 class Tickets:
-    """Keeps worker processes running on a Dask cluster, or on one of its own on this machine.
+    """Keeps worker processes running on an existing Dask cluster, or on a new one on this machine.
 
-    The process that speaks Dask is started again if it ends early; worker processes do not depend on it.
+    The launcher, the process that talks to Dask, is restarted if it ends early; worker processes do not depend on it.
     """
 
     def __init__(
@@ -65,17 +65,17 @@ class Tickets:
         environment: Mapping[str, str] | None = None,
         grace_sec: float = 10.0,
     ) -> None:
-        """Starts nothing yet.
+        """Start nothing yet.
 
         Args:
-            options: where the cluster is.
-            command: what to run on each place; ``{python}`` stands for the interpreter of the Dask worker.
-            first_line: what the process reads from its standard input. It may have secrets. The input stays open, and
-                the process has to end when it is closed.
+            options: describe the cluster.
+            command: the command of a worker process; ``{python}`` stands for the Dask worker's interpreter.
+            first_line: a line that the process reads from its standard input. It may contain secrets. The input stays
+                open, and the process must end when it is closed.
             note: called with messages for the user, in any thread.
             failed: called once, in any thread, if there will be no more worker processes.
             environment: further variables for a cluster on this machine; not used for other clusters.
-            grace_sec: time for worker processes to end, once their standard input is closed.
+            grace_sec: time for worker processes to end after their standard input is closed.
         """
         self._options = options
         self._note = note
@@ -109,7 +109,7 @@ class Tickets:
 
         Raises:
             InputError: the certificates cannot be used.
-            UnavailableError: there is no scheduler, it refuses us, or its version does not fit.
+            UnavailableError: there is no scheduler, it refuses the connection, or its version is not compatible.
         """
         Scratch.sweep(PURPOSE)
         try:
@@ -122,7 +122,7 @@ class Tickets:
         self._follower.start()
 
     def want(self, places: int) -> None:
-        """Keep this number of worker processes running, as far as the cluster has room. Processes that run stay."""
+        """Keep up to this number of worker processes running, if the cluster has room. Running ones are not stopped."""
         with self._lock:
             self._places = places
             if self._launcher is not None:
@@ -179,7 +179,7 @@ class Tickets:
             while (message := launcher.hear(until - time.monotonic())) is not None:
                 self._take(message)
                 if "connected" in message:
-                    self.want(self._places)  # it may have changed meanwhile
+                    self.want(self._places)  # the number may have changed in the meantime
                     return
         except (TimeoutError, ValueError):
             pass
@@ -198,7 +198,7 @@ class Tickets:
             return child
 
     def _follow(self) -> None:
-        """In a thread: read what the launcher says, and start it again when it ends."""
+        """In a thread: read the launcher's messages, and restart it when it ends."""
         restarts, started_at = 0, time.monotonic()
         error = self._listen()
         while not self._closing.is_set():
@@ -209,7 +209,7 @@ class Tickets:
             if self._final or restarts > RESTARTS:
                 self._failed(error)
                 return
-            self._note(f"{error.message}; the launcher for Dask is started again ({restarts} of {RESTARTS})")
+            self._note(f"{error.message}; restarting the launcher for Dask ({restarts} of {RESTARTS})")
             if self._closing.wait(0.2 * 2.0**restarts):
                 return
             started_at = time.monotonic()
@@ -238,7 +238,7 @@ class Tickets:
         return UnavailableError(f"the launcher for Dask ended{self._last_words()}")
 
     def _take(self, message: Mapping[str, Any]) -> None:
-        """Act on a message of the launcher, which the cluster may have changed. Raises its error."""
+        """Act on a message from the launcher, which the cluster may have altered. Raises the error in it."""
         if "error" in message:
             self._final = message.get("final") is True
             kind = InputError if message.get("input") is True else UnavailableError
@@ -252,7 +252,7 @@ class Tickets:
             self.counts = Counts(**{name: count for name, count in known.items() if isinstance(count, int)})
 
     def _last_words(self) -> str:
-        """The last line that the child processes wrote to their log."""
+        """The last line of the child processes' log."""
         try:
             with self._log.open("rb") as log:
                 log.seek(max(0, os.fstat(log.fileno()).st_size - 4096))

@@ -1,4 +1,4 @@
-"""Whether tickets can run on a Dask cluster, judged by the versions that its processes report."""
+"""Checks from the versions that a Dask cluster's processes report whether tickets can run there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UPDATE = f"install the same versions of {PACKAGE} and distributed on this machin
 
 
 def check_versions(found: Mapping[str, Any]) -> Sequence[str]:
-    """Check what ``Client.get_versions`` returned, and return notes about differences that may be harmless.
+    """Check the result of ``Client.get_versions``, and return notes about differences that may be harmless.
 
     Raises:
         UnavailableError: a version is too old, or no worker can run tickets.
@@ -28,20 +28,20 @@ def check_versions(found: Mapping[str, Any]) -> Sequence[str]:
             raise UnavailableError(f"{where} has distributed {version}; {oldest} or newer is required", remedy=UPDATE)
     lacking = unable(found)
     if workers and len(lacking) == len(workers):
-        raise UnavailableError(f"{lacking[0]} has no {PACKAGE}, and no other Dask worker has it", remedy=UPDATE)
-    notes = [f"{worker} has no {PACKAGE}, so it runs no attempts" for worker in lacking[:1]]
+        raise UnavailableError(f"{PACKAGE} is not installed on {lacking[0]} or on any other Dask worker", remedy=UPDATE)
+    notes = [f"{PACKAGE} is not installed on {worker}, so it runs no attempts" for worker in lacking[:1]]
     notes += [f"further Dask workers without {PACKAGE}: {len(lacking) - 1}"] if lacking[1:] else []
     for name in ("distributed", PACKAGE):
         differing = {where: packages[name] for where, packages in everywhere.items() if packages.get(name)}
         differing = {where: version for where, version in differing.items() if version != here.get(name)}
         for where, version in list(differing.items())[:1]:
             more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
-            notes.append(f"{where} has {name} {version}, this machine has {here.get(name)}{more}; {UPDATE}")
+            notes.append(f"{where} has {name} {version}, but this machine has {here.get(name)}{more}; {UPDATE}")
     return notes
 
 
 def unable(found: Mapping[str, Any]) -> Sequence[str]:
-    """Workers without this package. None, if this version of distributed does not report it anywhere."""
+    """Workers without this package; empty if this version of distributed never reports it."""
     if not packages_of(found["client"]).get(PACKAGE):
         return []
     return [worker for worker, packages in _workers(found).items() if not packages.get(PACKAGE)]

@@ -19,6 +19,6 @@ class WorkersOptions:
     certificate: str = option("", help="file with the certificate of the coordinator")
     key: str = option("", help="file with the key of the coordinator")
     lease_sec: float = option(
-        30.0, help="seconds without a message from a worker after which its attempts are repeated", minimum=1
+        30.0, help="seconds without a message from a worker before its attempts are repeated", minimum=1
     )
     wait_sec: float = option(120.0, help="seconds to wait for a worker before the run stops", minimum=1)
