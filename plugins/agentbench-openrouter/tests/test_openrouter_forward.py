@@ -624,7 +624,7 @@ def test_an_encoded_response_is_refused(upstream: Any) -> None:
     upstream.play = lambda posted: posted.send(200, body, {"content-encoding": "gzip"}, kind="text/event-stream")
     with provided(upstream) as provider:
         error, call, native = refused(provider)
-    assert "encoded (gzip)" in str(error)
+    assert "encoding 'gzip'" in str(error)
     assert native.starts == []
     assert len(call.failures) == 1
 

@@ -1,8 +1,8 @@
-"""Bundles: the descriptions of prepared environments that are saved in a directory, and their checks.
+"""Bundles of prepared environments that are saved in a directory: their descriptions, and how these are checked.
 
-A bundle contains for each environment its description, its prepared tree and the log of its setup. The images are in
-the bundle, too, or in a registry. Everything is identified by digests, which are checked before anything is loaded. An
-environment has the same digest on all machines, so that runs there find it as if they had prepared it.
+For each environment, a bundle contains its description, its prepared tree and the log of its setup. The images are also
+in the bundle, or in a registry. Everything is identified by digests, which are checked before anything is loaded. An
+environment has the same digest on all machines, so that runs find a loaded one as if they had prepared it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ FORMAT = 1
 _HEX = "[0-9a-f]{64}"
 _DIGEST = f"sha256:{_HEX}"
 _PATH = r"[a-zA-Z0-9][a-zA-Z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)*"
-"""A repository, perhaps with a registry. It never begins with a dash, which would make it an option of docker."""
+"""A repository, optionally with a registry. It never begins with a dash, which would make it an option of docker."""
 _NAME = f"{_PATH}(:[a-zA-Z0-9_][a-zA-Z0-9_.-]*)?"
 _SCHEMA = 1
 """The schema of entries that this version reads."""
 _SHOWN = 100
-"""Maximum number of characters that messages show of a value in a bundle."""
+"""Maximum number of characters of a bundle's value that messages show."""
 
 
 def _form(pattern: str) -> Callable[[object, attrs.Attribute[str], str], None]:
@@ -94,13 +94,13 @@ class Bundle:
 
 
 def check_names(images: Collection[str]) -> None:
-    """Raise InputError if other engines cannot give these names to images, such as names with a digest."""
+    """Raise InputError if other engines cannot give these names to images. Names with a digest are an example."""
     obstacles = Obstacles()
     for name in sorted(images):
         if not re.fullmatch(_NAME, name) or re.fullmatch(_DIGEST, name):
             obstacles.add(
                 InputError(
-                    f"the image {name!r} cannot be saved, because images are loaded by name and tag",
+                    f"the image {name!r} cannot be saved, because other engines could not load it under this name",
                     remedy="Tag the image with `docker tag`, and set environment.docker_image to the tag.",
                 )
             )

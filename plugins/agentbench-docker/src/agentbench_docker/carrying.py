@@ -5,12 +5,12 @@ streams, as :mod:`.inside.multiplexing` describes, to a thread of this process, 
 socket, on which the caller listens.
 
 The existing channel to PID 1 is not used for this, since it decides verdicts: it handles one request at a time, kills
-commands at their deadlines and reports exit codes. Mixed with bytes that agents choose, a busy connection would delay
-it, and an error in the multiplexing could end it. A relay that ends affects connections only, and is started again.
+commands at their deadlines and reports exit codes. If it also carried bytes chosen by agents, a busy connection would
+delay it, and an error in the multiplexing could end it. A relay that ends only affects connections, and is restarted.
 
-The relay has another user than the agent's commands, who therefore cannot kill or trace it. When the container is
-restarted, its network namespace is new and the relay is gone; a new relay is ready before the next command runs. The
-caller's socket is on the host and stays the same.
+The relay runs as a different user from the agent's commands, which therefore cannot kill or trace it. When the
+container is restarted, its network namespace is new and the relay is gone. A new relay is ready before the next command
+runs. The caller's socket is on the host and stays the same.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _USER = "65534:65534"
 _START_SEC = 60.0
 _LONGEST_PAUSE = 5.0
 _STEADY_SEC = 10.0
-"""A relay that has run for so long was not started in vain."""
+"""A relay that has run for this many seconds counts as a successful start."""
 
 
 class Carried:
     """The address of a sandbox, opened by a relay in its container."""
 
     def __init__(self, directory: Path, network: str) -> None:
-        """``directory`` is an empty one for the unix socket. ``network`` is the network of the sandbox's container."""
+        """``directory`` is empty, for the unix socket. ``network`` is the network of the sandbox's container."""
         self.network = network
         self._path = directory / "s"
         self._container: Container | None = None
@@ -56,9 +56,9 @@ class Carried:
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
         self._starts = 0
-        """How often the container was started."""
+        """Number of times the container was started."""
         self._ready_for = 0
-        """The value of ``_starts`` when the current relay was started, once that is ready."""
+        """The value of ``_starts`` when the current relay was started; set once the relay is ready."""
         self._problem = ""
 
     def wait_until_ready(self, deadline: Deadline) -> None:

@@ -34,7 +34,7 @@ LEAST_FREE = 1 << 30
 _LOW = 10 << 30  # bytes
 _CALL_SEC = 20.0
 _NO_LEGACY_BUILDER = 23
-"""First major version of the engine whose client warns that it will lose the builder that needs no buildx."""
+"""First major version of the engine whose client warns that the builder without buildx will be removed."""
 STALE_DAYS = 30.0
 _PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 _UNITS = (("year", 365 * 86_400), ("month", 30 * 86_400), ("day", 86_400), ("hour", 3600), ("minute", 60))
@@ -42,7 +42,7 @@ _UNITS = (("year", 365 * 86_400), ("month", 30 * 86_400), ("day", 86_400), ("hou
 
 @attrs.frozen(kw_only=True)
 class Inspection:
-    """What the checks look at: the engine, the options of the sandbox, and what a run would prepare."""
+    """The objects of the checks: the engine, the options of the sandbox, and everything that a run would prepare."""
 
     client: Client
     facts: EngineFacts
@@ -99,7 +99,7 @@ class Inspection:
         return Finding("warning" if least >= LEAST_FREE else "failed", detail, f"{remedy}docker image prune")
 
     def _engine_free(self) -> int | None:
-        """Free bytes in the engine's own directory. An engine in a virtual machine is asked by a container."""
+        """Free bytes in the engine's own directory. In a virtual machine's engine, a container measures them."""
         with contextlib.suppress(OSError):
             return shutil.disk_usage(self.facts.root).free
         name = next((name for name in self.images if self._inspect(name) is not None), None)
@@ -141,7 +141,7 @@ class Inspection:
         )
 
     def _proxy(self) -> Finding:
-        """Whether setup in containers can reach what the host reaches through a proxy."""
+        """Whether setup in containers can reach servers that the host reaches through a proxy."""
         problems, remedies = [], []
         bundle = certificates()
         if bundle is not None and not self.options.ca_bundle:
@@ -161,7 +161,7 @@ class Inspection:
             remedies.append(f"To use the proxy in setup, pass --set sandbox.setup_environment=[{names}]")
         if problems:
             return Finding("warning", "; ".join(problems), "\n".join(remedies))
-        used = f"setup trusts {self.options.ca_bundle}" if self.options.ca_bundle else "no sign of one"
+        used = f"setup trusts {self.options.ca_bundle}" if self.options.ca_bundle else "none detected"
         return Finding("ok", used)
 
     def _environments(self) -> Finding:
@@ -202,9 +202,9 @@ class Inspection:
 
 
 def certificates(environ: Mapping[str, str] | None = None) -> tuple[str, str] | None:
-    """The setting with which the user trusts further certificates, and its file: a sign of a proxy that re-signs TLS.
+    """The user's setting for additional trusted certificates, and its file: a sign of a proxy that re-signs TLS.
 
-    ``None`` if there is none.
+    ``None`` if there is no such setting.
     """
     values = os.environ if environ is None else environ
     for name in building.CERTIFICATE_VARIABLES:

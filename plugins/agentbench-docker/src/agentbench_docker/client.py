@@ -120,10 +120,10 @@ class Client:
 
 
 def listed(docker: DockerClient, *words: str, fields: Sequence[str], missing: bool = False) -> list[list[Any]]:
-    """The rows of a docker command that lists something, with these ``fields`` of each: one call for all of them.
+    """The rows of a docker command that lists something, with these ``fields`` of each item.
 
-    The lists of python-on-whales ask for each item separately. Raises DockerException; with ``missing``, a failed
-    command has the rows that it printed, since only some of its items may be missing.
+    Makes one call, while python-on-whales queries each item separately. Raises DockerException. With ``missing``,
+    returns the rows that a failed command printed, since only some of the items may be missing.
     """
     from python_on_whales import DockerException
     from python_on_whales.utils import run

@@ -1,14 +1,14 @@
 """Hands a listening socket in a sandbox's network namespace over to the host.
 
-A *holder* container has the network namespace, and the sandbox's container joins it (``--network container:ID``). The
+A *holder* container owns the network namespace, and the sandbox's container joins it (``--network container:ID``). The
 holder opens the address before the sandbox starts, sends the listening descriptor over a unix socket (``SCM_RIGHTS``),
 and then only waits for the end of its standard input. From then on, the host accepts the sandbox's connections
-directly, without a copy in between.
+directly, without copying any data.
 
 The namespace belongs to the holder and not to the sandbox's container, so it survives when that container is restarted
-(after it has run out of memory or disk space, or at each deadline in images without Python). The socket that the caller
-has therefore stays valid; nothing must be opened again or forwarded. Joining an existing namespace is also faster than
-creating one, which makes up for a part of the holder's start.
+(after it has run out of memory or disk space, or at each deadline in images without Python). Therefore, the caller's
+socket stays valid, and nothing needs to be reopened or forwarded. Joining an existing namespace is also faster than
+creating one, which partly makes up for the time to start the holder.
 
 Only the holder can reach the unix socket, whose directory is mounted into no other container, and it is closed before
 the sandbox starts. Processes of the sandbox cannot see or signal the holder.
@@ -48,7 +48,7 @@ class NotHandedOverError(Exception):
     """This engine cannot hand descriptors over to this process."""
 
     def as_sandbox_error(self) -> SandboxError:
-        """The error for users who selected this way."""
+        """The error for users who selected this method."""
         return SandboxError(
             f"this engine cannot hand the sandbox's address over: {self}", remedy="Set sandbox.endpoint=carried"
         )
@@ -80,7 +80,7 @@ class Holder:
         """The sandbox's container was started or restarted: nothing to do, since the namespace is the same."""
 
     def wait_until_ready(self, deadline: Deadline) -> None:
-        """Wait until the socket is here.
+        """Wait until the socket has been received.
 
         Raises:
             NotHandedOverError: this engine cannot hand descriptors over.
@@ -135,7 +135,7 @@ class Holder:
                 raise SandboxError(f"the container that opens the address did not start within {_START_SEC:g} s")
 
     def _failure(self) -> Exception:
-        """The error after the holder has exited before it sent a socket."""
+        """The error for a holder that exited before it sent a socket."""
         _, errors = self._process.communicate()
         message = one_line(errors.decode("utf-8", "backslashreplace"))
         if self._process.returncode == CANNOT_HAND_OVER:
@@ -144,7 +144,7 @@ class Holder:
 
 
 def holder_arguments(hardening: Hardening, directory: Path, network: str) -> dict[str, Any]:
-    """Arguments of ``create`` for the holder. ``directory``, an empty one, is mounted into it."""
+    """Arguments of ``create`` for the holder. ``directory`` is empty, and is mounted into the container."""
     hardening.user.chown(directory)
     arguments: dict[str, Any] = {
         "entrypoint": "/bin/sh",

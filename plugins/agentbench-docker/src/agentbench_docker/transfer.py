@@ -130,11 +130,11 @@ class Transfer:
     # --- loading -------------------------------------------------------------------------------------------------
 
     def load(self, directory: Path) -> Sequence[str]:
-        """Load a bundle, and return the digests of the environments that were not there before.
+        """Load a bundle, and return the digests of the environments that were added.
 
         Raises:
             InputError: it is not a bundle, is damaged, or does not fit this machine; nothing was loaded.
-            SandboxError: the engine or the registry failed. What was loaded before is used the next time.
+            SandboxError: the engine or the registry failed. Images that were already loaded are reused next time.
         """
         bundle = self._checked(directory)
         pulled = self._load_images(bundle, directory)
@@ -156,7 +156,7 @@ class Transfer:
         return bundle
 
     def _conflicts(self, bundle: Bundle) -> Iterator[InputError]:
-        """Names of task images that this engine has for other images."""
+        """Errors for names of task images that this engine uses for other images."""
         bases = BaseImages(self._client, pull="never")
         for image in (each for each in bundle.images if each.name):
             if (there := bases.find(image.name, Deadline(_CALL_SEC))) not in (None, image.id):
@@ -166,7 +166,7 @@ class Transfer:
                 )
 
     def _other_environments(self, bundle: Bundle) -> Iterator[InputError]:
-        """Environments that this machine has prepared itself, with other images."""
+        """Errors for environments that this machine has already prepared with other images."""
         for entry in (each.entry for each in bundle.environments):
             there = self._cache.find(entry.key)
             if there and there.image != entry.image and self._has(there.image):
@@ -179,7 +179,7 @@ class Transfer:
         return image_exists(self._client, image, Deadline(_CALL_SEC))
 
     def _load_images(self, bundle: Bundle, directory: Path) -> Sequence[str]:
-        """Load the images that are not there, and return the sources from which some were pulled."""
+        """Load the missing images, and return the sources of those that were pulled."""
         sources = {image.id: image.source for image in bundle.images}
         missing = {each: source for each, source in sources.items() if not self._has(each)}
         if not all(missing.values()):
@@ -233,7 +233,7 @@ class Transfer:
         return True
 
     def _call(self, work: Callable[[DockerClient], T], problem: str) -> T:
-        """Call the engine. Raises SandboxError with ``problem`` if it refuses."""
+        """Call the engine. Raises SandboxError with ``problem`` if the engine refuses the call."""
         from python_on_whales import DockerException
 
         try:
@@ -265,7 +265,7 @@ def _writable(into: Path) -> Iterator[None]:
 
 
 def _images(entries: Sequence[Entry], sources: Mapping[str, str]) -> Iterator[SavedImage]:
-    """The images of environments, those that tasks refer to with each of their names."""
+    """The images of environments. An image that tasks refer to is listed with each of its names."""
     names = dict.fromkeys((entry.base_id, entry.base) for entry in entries)
     for image, name in names:
         yield SavedImage(id=image, name=name, source=sources[image])

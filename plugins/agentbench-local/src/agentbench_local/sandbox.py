@@ -126,7 +126,7 @@ class LocalSandbox:
         """
         with self._lock:
             if self._closed or self._listener is not None:
-                raise SandboxError("this sandbox already listens on its address, or is closed")
+                raise SandboxError("this sandbox is already listening on its address, or is closed")
             self._listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
             host, port = self._listener.getsockname()
         return Endpoint(url=f"http://{host}:{port}", listener=self._listener)

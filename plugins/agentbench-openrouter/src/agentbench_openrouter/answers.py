@@ -17,7 +17,7 @@ from agentbench_openrouter.server_errors import server_error
 from agentbench_openrouter.wire import ECHOED, finite
 
 _READ_BYTES = 10_000
-"""Maximum bytes that are processed of a response that is not JSON."""
+"""Maximum number of bytes to process of a response that is not JSON."""
 _TOKEN_LIMIT = re.compile(r"token limit|max_(?:completion_)?tokens|maximum output", re.IGNORECASE)
 
 REASONING_ONLY = "all output tokens were used for reasoning; none were left for the response"
@@ -117,7 +117,7 @@ class Reader:
                 message=f"redirects to {where}",
                 status=response.status,
                 usage=Usage(cost_usd=0.0),
-                remedy="Use that as the base URL.",
+                remedy="Use that URL as the base URL.",
             )
         streams = text.startswith(("data:", ":", "event:")) or "event-stream" in kind
         what = "a stream, which was not requested" if streams else f"{kind} instead of JSON"
@@ -217,7 +217,7 @@ def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: Usage 
     opaque = {name: finite(message[name]) for name in ECHOED if message.get(name) is not None}
     if not calls and ended == "length" and not content.strip() and _reasoned(message, usage):
         opaque["note"] = REASONING_ONLY
-    finish: Any = "tool_calls" if calls else "stop"  # also if the server reports something else, or nothing
+    finish: Any = "tool_calls" if calls else "stop"  # even if the server reports something else or nothing
     if ended == "length":
         finish = "length"
     elif refusal or ended == "content_filter":

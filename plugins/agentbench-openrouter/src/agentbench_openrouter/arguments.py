@@ -1,4 +1,4 @@
-"""Arguments of tool calls as models write them: parsed, repaired if that is unambiguous, or rejected."""
+"""Parses the arguments of tool calls as models write them, and repairs them if that is unambiguous."""
 
 from __future__ import annotations
 

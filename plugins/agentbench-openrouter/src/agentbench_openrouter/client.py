@@ -194,8 +194,8 @@ class Client:
         )
 
     def _on_a_lane(self, seconds: float, use: Callable[[_Lane, float], T]) -> T:
-        """The result of ``use``, called with an open connection, or again with a new one if that turns out closed, and
-        with the remaining seconds."""
+        """The result of ``use``, called with a connection and the remaining seconds. If an existing connection turns
+        out to be closed, ``use`` is called again with a new one."""
         end = time.monotonic() + seconds
         lane = self._take()
         try:
@@ -222,7 +222,7 @@ class Client:
             path: relative to the base URL.
             body: JSON.
             receive: called once, when the headers of the response have arrived.
-            headers: further headers. Those that this client sets itself are ignored.
+            headers: further headers. Headers that this client sets itself are ignored.
             seconds: time limit until the headers arrive, and then for each piece of the body.
             most: time limit for the whole exchange.
             deadline: may end the exchange sooner.
@@ -306,8 +306,8 @@ class Client:
         return answer
 
     def _run(self, lane: _Lane, watched: Watched, work: Callable[[], T]) -> T:
-        """The result of ``work``, which uses the lane; in its own thread if it must connect. Raises ExchangeError, and
-        then closes the lane."""
+        """The result of ``work``, which uses the lane, and runs in its own thread if it must connect. If it fails, the
+        lane is closed. Raises ExchangeError."""
         problem: ExchangeError | None = None
         abandoned = False
         lane.begin(watched)

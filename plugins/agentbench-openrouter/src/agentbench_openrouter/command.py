@@ -23,7 +23,9 @@ def _server_options(command: Callable[..., None]) -> Callable[..., None]:
             "--timeout", default=30.0, show_default=True, type=click.FloatRange(min=0.1), help="Timeout in seconds."
         ),
         click.option("--key-env", default="", help=f"{KEY_ENV_HELP[0].upper()}{KEY_ENV_HELP[1:]}."),
-        click.option("--base-url", default=DEFAULT_BASE_URL, show_default=True, help="Any OpenAI-compatible server."),
+        click.option(
+            "--base-url", default=DEFAULT_BASE_URL, show_default=True, help="URL of an OpenAI-compatible server."
+        ),
     ):
         command = option(command)
     return command
@@ -65,7 +67,7 @@ def key(base_url: str, key_env: str, timeout: float, as_json: bool) -> None:
     except MissingEndpointError:
         raise UnavailableError(
             f"{base_url} has no /key endpoint, so the limit of a key is unknown",
-            remedy="Only OpenRouter is known to provide it; runs do not need it.",
+            remedy="Only OpenRouter is known to have this endpoint. Runs do not need it.",
         ) from None
     data = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(data, dict):

@@ -1,8 +1,8 @@
 """Runs one blocking network exchange under one total deadline.
 
-Socket timeouts restart with every byte, so a server that sends a byte now and then never times out, neither in the
-body nor in the headers; name lookup has no timeout at all. So the exchange runs in its own thread. At the deadline the
-caller stops waiting and shuts the socket down, which ends the thread.
+Socket timeouts restart with every byte, so a server that occasionally sends a byte never times out, whether in the
+headers or in the body. Name lookup has no timeout at all. Therefore, the exchange runs in its own thread. At the
+deadline, the caller stops waiting and shuts the socket down, which ends the thread.
 """
 
 from __future__ import annotations

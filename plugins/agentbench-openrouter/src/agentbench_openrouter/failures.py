@@ -252,7 +252,7 @@ def _meaning(error: ServerError) -> tuple[str, Retry, Blame, str]:
         return "transient", Retry.TRANSIENT, Blame.NOTHING, LATER
     if code in (403, 404) or words & _REFUSED_WORDS:
         word = "auth" if code == 403 else "invalid_request"
-        return word, Retry.NEVER, Blame.REFUSED, "Check base URL, model, provider settings and key."
+        return word, Retry.NEVER, Blame.REFUSED, "Check the base URL, model, provider settings and key."
     if code == 400 and error.message.strip() == "Provider returned error" and not error.metadata:
         return "invalid_request", Retry.ONCE, Blame.NOTHING, ""
     if code is None and (words & _BROKEN_WORDS or not words):

@@ -60,7 +60,7 @@ class Forwarding:
         if native.path not in PATHS:
             message = f"cannot forward a request to {native.path[:100]!r}"
             call.failed(FailedExchange(error="not_sent", message=message, usage=Usage(cost_usd=0.0)))
-            raise LLMError(message, remedy=f"Known paths: {', '.join(PATHS)}.")
+            raise LLMError(message, remedy=f"Use one of these paths: {', '.join(PATHS)}.")
         return _Forward(rules=self, native=native, call=call, total=total).complete()
 
 
@@ -120,8 +120,8 @@ class _Forward:
         return self._broken_off(failure) if self.started else failure
 
     def _broken_off(self, failure: Failure) -> Completion | Failure:
-        """The result of a response that broke off after it was passed on. It cannot be repeated; but if only the end of
-        the connection is missing, it is complete."""
+        """The result of a response that broke off after part of it was passed on. It cannot be repeated, but it is
+        complete if only the end of the connection is missing."""
         try:
             return self.native.completed()
         except ValueError:
@@ -130,7 +130,7 @@ class _Forward:
     def _receive(self, arriving: Arriving) -> Completion | Failure:
         encoding = arriving.headers.get("content-encoding", "").strip().lower()
         if encoding not in ("", "identity"):
-            return _final("protocol", f"the response is encoded ({encoding[:50]}), which the request did not ask for")
+            return _final("protocol", f"the response has the encoding {encoding[:50]!r}, which was not requested")
         if arriving.status >= 300:
             return self._failed_status(arriving)
         if "event-stream" in arriving.headers.get("content-type", "").lower():
@@ -195,7 +195,7 @@ class _Forward:
         if isinstance(result, Completion):
             return self._answer(result)
         if self.rules.served and (status in _WITHOUT_ENDPOINT or (status == 403 and result.error == "auth")):
-            # The server and the key work for other requests, so this is a consequence of this one.
+            # The server and the key work for other requests, so this request caused the error.
             self.held = attrs.evolve(self.held, status=400 if status == 403 else status)
             return self._answer(outcome("rejected", result.message, result.usage or Usage(cost_usd=0.0)))
         if result.error in ("auth", "credits") or status in _HIDDEN or 300 <= status < 400:
@@ -213,7 +213,7 @@ class _Forward:
         if result.error != "invalid_request":
             return result
         counts_as = result.outcome or outcome("rejected", result.message, result.usage)
-        if result.retry in (Retry.NEVER, Retry.SHORTER):  # the request is the agent's, and stays as it is
+        if result.retry in (Retry.NEVER, Retry.SHORTER):  # the agent's request must not be changed
             return self._answer(counts_as)
         return attrs.evolve(result, outcome=counts_as)
 
@@ -231,7 +231,7 @@ class _Forward:
         return completion if completion.usage is not None else attrs.evolve(completion, usage=counts_as.usage)
 
     def _pass_on(self, arriving: Arriving, begun: bytes, further: Iterator[bytes] | None) -> Completion | Failure:
-        """Pass on a response of which the beginning, or everything, has been read."""
+        """Pass on a response that has been read in part or completely."""
         self.rules.served.add(self.native.path)
         held = _Held(status=arriving.status, headers=arriving.headers, body=begun)
         problem = self._start(held, further)
@@ -247,8 +247,8 @@ class _Forward:
 
         Args:
             held: the response, or its beginning.
-            further: the rest of the body; ``None`` if ``held`` is complete. In that case, nothing is passed on if there
-                is a secret in it.
+            further: the rest of the body; ``None`` if ``held`` is complete. In that case, nothing is passed on if
+                ``held`` contains a secret.
         """
         patterns = self.rules.client.credentials.patterns()
         headers = response_headers(held.headers)
@@ -285,5 +285,5 @@ def _final(error: str, message: str, remedy: str = "") -> Failure:
 
 
 _SECRET = _final(
-    "secret", "the response contained a key, and was cut off there", "Check the server: it must not send keys."
+    "secret", "the response contained a key and was cut off before it", "Check the server: it must not send keys."
 )

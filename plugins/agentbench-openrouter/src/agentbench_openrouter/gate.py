@@ -8,8 +8,8 @@ from collections.abc import Iterable
 class Gate:
     """Lets bytes through, up to the first occurrence of a secret.
 
-    At the end of a piece, the longest beginning of a secret is held back, because the rest of it may follow. These are
-    never more bytes than the longest secret has, minus one.
+    At the end of each piece, the longest possible beginning of a secret is held back, because the rest may follow. Its
+    length is at most that of the longest secret, minus one.
     """
 
     def __init__(self, secrets: Iterable[bytes]) -> None:
@@ -32,13 +32,13 @@ class Gate:
         return passed
 
     def rest(self) -> bytes:
-        """What is held back, at the end of the response."""
+        """The bytes still held back at the end of the response."""
         held, self._held = self._held, b""
         return held
 
 
 def _overlap(data: bytes, secret: bytes) -> int:
-    """The length of the longest end of ``data`` that is the beginning of ``secret``, but not all of it."""
+    """The length of the longest suffix of ``data`` that is a proper prefix of ``secret``."""
     start = data.find(secret[:1], max(0, len(data) - len(secret) + 1))
     while start >= 0:
         if secret.startswith(data[start:]):

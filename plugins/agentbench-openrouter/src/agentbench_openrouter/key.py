@@ -63,7 +63,7 @@ class Credentials:
     def headers(self, path: str) -> Iterator[tuple[str, str]]:
         """Names and values of the headers for a request to the path."""
         if self.key is not None:
-            # Anthropic's Chat Completions are made for OpenAI's clients.
+            # Anthropic's Chat Completions endpoint is meant for OpenAI's clients.
             is_own = self.anthropic and not path.endswith("/chat/completions")
             chosen = ("x-api-key" if is_own else "authorization") if self.key_header == "auto" else self.key_header
             yield chosen, self.key.value() if chosen == "x-api-key" else self.key.header()

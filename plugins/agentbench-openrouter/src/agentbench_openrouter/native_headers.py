@@ -51,7 +51,7 @@ def checked_headers(headers: Mapping[str, str], option: str) -> dict[str, str]:
         if not _NAME.fullmatch(name) or is_reserved(name) or name in result:
             raise InputError(
                 f"{option}: the header {written!r} cannot be set",
-                remedy="Use another name. To send a key, use key_env and key_header; for a further secret, "
+                remedy="Use another name. To send a key, use key_env and key_header; to send another secret, use "
                 "secret_header.",
             )
         if not _VALUE.fullmatch(value):

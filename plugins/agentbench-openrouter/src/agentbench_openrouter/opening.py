@@ -1,6 +1,6 @@
 """Finds an error at the beginning of a response that has an HTTP status of success. Pure.
 
-Some servers send the headers before they know whether the request can be served. Such an error can still be retried, if
+Some servers send the headers before they know whether they can serve the request. Such an error can still be retried if
 nothing has been passed on.
 """
 
@@ -25,7 +25,7 @@ class FirstEvent:
         self._event = ""
         self._after_return = False
         self.known = False
-        """Whether the first event is known well enough."""
+        """Whether enough of the stream was read to know its first event."""
         self.error: Mapping[str, Any] | None = None
         """The event's data as an error response, if it reports an error."""
 

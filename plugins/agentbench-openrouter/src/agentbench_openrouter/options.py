@@ -1,4 +1,4 @@
-"""Options of the ``openrouter`` LLM; imported by every command, so without heavy imports."""
+"""Options of the ``openrouter`` LLM. Every command imports this module, so it must not import heavy modules."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ KEY_ENV_HELP = "environment variable with the key; empty: OPENROUTER_API_KEY for
 class OpenRouterOptions:
     """Options of the ``openrouter`` LLM. The key is not an option: ``key_env`` names its variable."""
 
-    base_url: str = option(DEFAULT_BASE_URL, help="any OpenAI-compatible server")
+    base_url: str = option(DEFAULT_BASE_URL, help="URL of an OpenAI-compatible server")
     key_env: str = option("", help=KEY_ENV_HELP)
     key_header: Literal["auto", "authorization", "x-api-key"] = option(
         "auto", help="header with the key; auto: x-api-key for Anthropic, authorization (Bearer) elsewhere"
     )
-    headers: Mapping[str, str] = option({}, help="further headers for every request; recorded, so without secrets")
-    secret_header: str = option("", help="name of a further header with a secret, such as for a gateway")
+    headers: Mapping[str, str] = option(
+        {}, help="additional headers for every request; recorded, so do not include secrets"
+    )
+    secret_header: str = option("", help="name of an additional header with a secret, for example for a gateway")
     secret_header_env: str = option("", help="environment variable with the value of secret_header")
     dialect: Literal["auto", "openrouter", "openai"] = option(
         "auto", help="whether to send fields specific to OpenRouter; auto: only to openrouter.ai"
@@ -50,7 +52,7 @@ class OpenRouterOptions:
     )
     timeout_sec: float = option(600.0, help="time limit for one call, including retries", minimum=0.001)
     exchange_timeout_sec: float = option(
-        300.0, help="time limit for one exchange; long responses from slow models need more", minimum=0.001
+        300.0, help="time limit for one exchange; increase it for long responses from slow models", minimum=0.001
     )
     max_exchanges: int = option(
         6, help="maximum number of requests for one call, including retries; 1: no retries", minimum=1

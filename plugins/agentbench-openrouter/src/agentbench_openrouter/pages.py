@@ -71,7 +71,7 @@ class Pages:
         if 300 <= answer.status < 400:
             target = self.shown(answer.headers.get("location", ""))
             return OddAnswerError(
-                f"{where} redirects to {target or 'an empty location'}", remedy="Use that as the base URL."
+                f"{where} redirects to {target or 'an empty location'}", remedy="Use that URL as the base URL."
             )
         if status == 401 and self.credentials.key is None:
             return no_key(self.key_env, f"{self.base_url} requires a key (401{text})")

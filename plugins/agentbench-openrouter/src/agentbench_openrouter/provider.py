@@ -50,7 +50,7 @@ _NOT_APPLIED_REMEDY = "Remove these options for this variant. OpenRouter can app
 _SLUG = re.compile(r"[A-Za-z0-9_~][\w.~-]*/[\w.:~-]+", re.ASCII)
 _PREFLIGHT_SEC = 30.0
 _CALLS_OF_PROGRAM = 8
-"""Number of parallel calls of one attempt that need not wait for each other: programs have sub-agents of their own."""
+"""Number of parallel calls of one attempt that need not wait for each other, since programs can run subagents."""
 _PATH = "chat/completions"
 
 
@@ -84,8 +84,8 @@ class OpenRouter:
         headers = {**attribution, **checked_headers(options.headers, "llm.headers")}
         if self._key is not None and any(self._key.is_in(value) for value in headers.values()):
             raise InputError(
-                "llm.headers: a value contains the key, and options are recorded",
-                remedy="Remove it: the key is sent anyway. See also key_header.",
+                "llm.headers: a value contains the key, but options are recorded",
+                remedy="Remove this header: the key is sent anyway. See also key_header.",
             )
         self._client = Client(
             options.base_url,
@@ -153,9 +153,9 @@ class OpenRouter:
     def _key_check(self) -> Finding:
         server = urlsplit(self._client.base_url).netloc
         if self._key is not None:
-            return Finding("ok", f"{self._key_env} is set, for {server}")
+            return Finding("ok", f"{self._key_env} is set (for {server})")
         if not self._key_env:
-            return Finding("ok", f"none configured, for {server}")
+            return Finding("ok", f"none configured for {server}")
         return Finding(
             "warning", f"{self._key_env} is not set; {server} needs a key", f"Run: export {self._key_env}=..."
         )
@@ -232,8 +232,8 @@ class OpenRouter:
                 result = with_all_prices(entry, self._get(f"models/{slug}/endpoints", expected))
         if result is None:
             warnings.append(
-                f"the prices of the providers of {expected.request.model} are unknown: the last requests before "
-                "max_cost_usd can exceed it, if a provider is more expensive than the listed price"
+                f"the prices of the providers of {expected.request.model} are unknown: the last requests can exceed "
+                "max_cost_usd if a provider charges more than the listed price"
             )
         return result or entry
 

@@ -21,10 +21,10 @@ DEFAULT_ANSWER_TOKENS = 4096
 """The default output limit: without a limit, servers reserve credit for the longest possible response."""
 
 _LEAST_CAP = 256
-"""Long requests do not lower the limit below this: fewer tokens are useless, and the room is an estimate."""
+"""Long requests do not lower the limit below this: fewer tokens are useless, and the free space is an estimate."""
 
 _BYTES_PER_TOKEN = 3
-"""A low estimate: code and prose have about 4, and many writing systems more."""
+"""A low estimate: code and prose have about 4 bytes per token, and many writing systems have more."""
 
 _DEEPEST = 100
 """Maximum nesting of fields that are sent back."""
@@ -110,7 +110,7 @@ def body(
 
 
 def not_forwarded(options: OpenRouterOptions) -> tuple[str, ...]:
-    """The names of the options that are set, but only have an effect on requests that are built here."""
+    """The names of options that are set, but only affect requests that are built here."""
     names = ("reasoning_effort", *(_ROUTING if Dialect.of(options).openrouter else ()))
     defaults = OpenRouterOptions()
     return tuple(name for name in names if getattr(options, name) != getattr(defaults, name))

@@ -3,9 +3,9 @@
 The streams consist of frames: the kind (one byte), the number of a connection and a length (four bytes each), and for
 ``DATA`` as many bytes as the length. Only the end with the listening socket opens connections.
 
-For each direction of a connection, at most ``WINDOW`` bytes are on their way or wait for a slow reader; ``CREDIT``
-allows as many more as the reader has taken. A slow reader therefore holds up neither other connections nor the stream,
-and memory is bounded. Each end also checks the other one: a frame that breaks these rules ends all connections.
+For each direction of a connection, at most ``WINDOW`` bytes are in transit or waiting for a slow reader; ``CREDIT``
+allows as many more as the reader has taken. Therefore, a slow reader holds up neither other connections nor the stream,
+and memory is bounded. Each end also checks the other: a frame that breaks these rules ends all connections.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ CHUNK = 1 << 14
 """Maximum bytes of a frame, so that connections share the stream evenly."""
 MOST_CONNECTIONS = 128
 _CONGESTED = 1 << 18
-"""Bytes that wait for the stream, from which on sockets are not read."""
+"""Number of bytes waiting for the stream at which sockets are no longer read."""
 _MOST_WAITING = 1 << 22
-"""Bytes that wait for the stream, including replies to frames, beyond which the other end counts as broken."""
+"""Number of bytes waiting for the stream, including replies to frames, above which the other end counts as broken."""
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _READ, _WRITE = select.POLLIN, select.POLLOUT
 _ENDED = select.POLLHUP | select.POLLERR
@@ -80,7 +80,7 @@ class Multiplexer:
         self._congested = False
         self._poll = select.poll()
         self._watched: dict[int, tuple[int, Connection | None]] = {}
-        """Descriptors with the events that are waited for, and the connection if it is one."""
+        """The awaited events of each descriptor, and its connection, if any."""
         for descriptor in (reader, writer):
             os.set_blocking(descriptor, False)
 
@@ -259,7 +259,7 @@ class Multiplexer:
         """End both directions early."""
         if tell:
             self._send(RESET, connection.number)
-        with contextlib.suppress(OSError):  # the client sees a reset, too
+        with contextlib.suppress(OSError):  # the client also sees a reset
             connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         self._forget(connection)
 
@@ -270,9 +270,9 @@ class Multiplexer:
         self._adjust_listener()
 
     def _adjust(self, connection: Connection) -> None:
-        """Wait for what the connection can use at present.
+        """Watch for the events that the connection can currently handle.
 
-        A socket that was read to its end is still watched without any event, which reports a reset.
+        A socket that was read to its end is still watched, without any event, so that a reset is noticed.
         """
         may_read = not connection.read_to_end and connection.credit > 0 and not self._congested
         events = (_READ if may_read else 0) | (_WRITE if connection.pending else 0)
@@ -284,7 +284,7 @@ class Multiplexer:
             self._watch(self._listener.fileno(), _READ if len(self._connections) < MOST_CONNECTIONS else None)
 
     def _watch(self, descriptor: int, events: int | None, connection: Connection | None = None) -> None:
-        """Wait for these events of a descriptor, and for its end, from now on. None: do not watch it."""
+        """Watch a descriptor for these events and for its end from now on. None: stop watching it."""
         before, _ = self._watched.get(descriptor, (None, None))
         if before == events:
             return
