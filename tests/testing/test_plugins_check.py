@@ -99,7 +99,7 @@ WRONG = {
     "is broken": ("import surely_not_there", "error", "No module named 'surely_not_there'"),
     "registers nothing": ("AGENTBENCH_API = 1", "error", "it registers nothing"),
     "prints": (f"print('Welcome!')\n{GOOD}", "error", "it prints when loaded: 'Welcome!'"),
-    "heavy import": (f"import yaml\n{GOOD}", "error", "loading it imports yaml, for every command"),
+    "heavy import": (f"import yaml\n{GOOD}", "error", "loading it imports yaml for every command"),
     "starts threads": (
         f"import threading, time\nthreading.Thread(target=time.sleep, args=(5,), daemon=True).start()\n{GOOD}",
         "error",
@@ -110,7 +110,7 @@ WRONG = {
         "error",
         "loading it changes environment variables",
     ),
-    "is slow": (f"import time\ntime.sleep(0.6)\n{GOOD}", "warning", "s, for every command"),
+    "is slow": (f"import time\ntime.sleep(0.6)\n{GOOD}", "warning", "s for every command"),
     "options that change": (
         GOOD.replace("@attrs.frozen(kw_only=True)", "@attrs.define(kw_only=True)"),
         "error",
@@ -302,7 +302,7 @@ def test_output_that_bypasses_sys_stdout_is_found(plugin: Any, agentbench: Any) 
     ("requires", "text"),
     [
         ("", "agentbench-mine does not require agentbench-core"),
-        ("Requires-Dist: agentbench-core>=0.1\n", "allows every later agentbench-core"),
+        ("Requires-Dist: agentbench-core>=0.1\n", "allows all later versions of agentbench-core"),
         ("Requires-Dist: agentbench-core>=0.1; extra == 'test'\n", "does not require agentbench-core"),
     ],
 )

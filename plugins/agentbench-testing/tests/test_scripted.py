@@ -89,7 +89,7 @@ def test_exceptions_in_a_script() -> None:
         script.answer(ASKED)
     assert caught.value is error
     assert script.answer(ASKED).message.content == "words"
-    with pytest.raises(TypeError, match="3 is not a response"):
+    with pytest.raises(TypeError, match="3 is not a model response"):
         script.answer(ASKED)
 
 

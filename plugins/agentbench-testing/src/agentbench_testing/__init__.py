@@ -7,15 +7,15 @@
         def make_provider(cls) -> SandboxProvider:
             return MyProvider(MyOptions())
 
-``conformance`` has the class of each kind, and a table of the required methods.
+``conformance`` contains the class for each kind, and a table of the required methods.
 
 For your own tests: :func:`make_context` creates the context of an agent, with real tools over a small program that has
-a bug, and a scripted model (:func:`says`, :func:`calls`). :class:`ScriptedLLM` is a provider with such a model,
-:class:`CallDouble` records what a provider reports to the harness, and :class:`NativeDouble` what it passes on of the
-response to a forwarded request. :class:`FakeClock` lets a deadline pass without waiting. :func:`write_run` creates run
-directories; :class:`RecordingReporter` records what a run passes to a reporter. :class:`WorkDouble` hands out functions
-as attempts to an executor. Doubles of a sandbox
-(:class:`SandboxDouble` and related classes) delegate to a real one, except for methods that you override.
+a bug, and a scripted model (:func:`says`, :func:`calls`). :class:`ScriptedLLM` is a provider with such a model.
+:class:`CallDouble` records a provider's reports to the harness, and :class:`NativeDouble` records the parts of a
+response to a forwarded request that the provider passes on. :class:`FakeClock` lets a deadline pass without waiting.
+:func:`write_run` creates run directories. :class:`RecordingReporter` records the input of a reporter.
+:class:`WorkDouble` gives functions to an executor as attempts. Test doubles of a sandbox (:class:`SandboxDouble` and
+related classes) delegate to a real one, except for methods that you override.
 
 With ``pytest_plugins = ["agentbench_testing.fixtures"]`` in a ``conftest.py``, tests have these fixtures:
 

@@ -117,7 +117,7 @@ class RunHere(Protocol):
     def __call__(self, *arguments: str) -> Ended:
         """Run the ``agentbench`` command in this process, with its working directory and environment variables.
 
-        It is faster than a process of its own, and what a test has patched applies to it.
+        This is faster than a separate process, and a test's patches apply to the command.
         """
 
 

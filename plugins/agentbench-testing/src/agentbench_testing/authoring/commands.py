@@ -101,8 +101,8 @@ def _some_task(root: Path, suite: str) -> Path | None:
 def check_plugins(app: App, name: str | None, as_json: bool) -> int:
     """Check all plugins, or those selected by NAME: a plugin, a distribution or a component.
 
-    The checks need no task: loading, registration, options, component methods and metadata. Use the
-    classes in agentbench_testing to check that components behave as required. The exit code is 1 if there is an error.
+    Checks loading, registration, options, component methods and metadata. No task is needed. Use the classes in
+    agentbench_testing to check that components behave as required. The exit code is 1 if there is an error.
     """
     checked = {
         plugin: [*check_plugin(plugin, app.plugins, _LOADED_ANYWAY), *_others(app, plugin)]
@@ -195,7 +195,7 @@ def _print(plugin: Plugin, findings: Sequence[Finding], *, full: bool) -> None:
     say(f"{plugin.source.distribution} {plugin.source.version}, plugin {plugin.source.plugin!r}")
     passed = sum(finding.level == "ok" for finding in findings)
     if passed and not full:
-        say(f"  {'ok':7}  {_count(passed, 'check')}; each: agentbench plugins check {plugin.source.plugin}")
+        say(f"  {'ok':7}  {_count(passed, 'check')}; to list them: agentbench plugins check {plugin.source.plugin}")
     for finding in findings:
         if full or finding.level != "ok":
             say(f"  {finding.level:7}  {finding.text}")

@@ -95,7 +95,7 @@ def _check_options(options: type, who: str) -> Iterator[Finding]:
         if _SECRETS.search(field.name):
             yield problem(
                 f"the {field.name!r} option of {who} looks like a secret, which would be written to run.json",
-                f"Let the option contain the name of an environment variable: {field.name}_env",
+                f"Replace it with an option for the name of an environment variable: {field.name}_env",
             )
     try:
         describe(options)

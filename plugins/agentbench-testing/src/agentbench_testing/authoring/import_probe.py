@@ -21,8 +21,8 @@ from typing import Any
 def probe(module: str, loaded_anyway: Iterable[str]) -> dict[str, Any]:
     """Import ``module`` after the modules that every command loads.
 
-    Returns: ``seconds`` it took; ``modules``, the top-level names imported with it that belong neither to it, nor to
-    the core, nor to Python; and ``changed``, descriptions of changed process state.
+    Returns: ``seconds``, the duration; ``modules``, the top-level names that were also imported and do not belong to
+    the module, the core or Python; and ``changed``, descriptions of changed process state.
     """
     for name in loaded_anyway:
         importlib.import_module(name)

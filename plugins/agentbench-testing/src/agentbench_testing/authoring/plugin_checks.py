@@ -92,7 +92,7 @@ def _check_import(plugin: Plugin, environ: Mapping[str, str], loaded_anyway: Seq
     if result["modules"]:
         wrong.append(
             problem(
-                f"loading it imports {', '.join(result['modules'])}, for every command",
+                f"loading it imports {', '.join(result['modules'])} for every command",
                 "Import these inside the factory, or in a module that only the factory imports.",
             )
         )
@@ -102,7 +102,7 @@ def _check_import(plugin: Plugin, environ: Mapping[str, str], loaded_anyway: Seq
         )
     yield from wrong
     if result["seconds"] > _SLOW_SEC:
-        yield advice(f"loading it takes {result['seconds']:.2f} s, for every command")
+        yield advice(f"loading it takes {result['seconds']:.2f} s for every command")
     elif not wrong:
         yield ok("imports cleanly: no heavy modules, no output")
 
@@ -178,7 +178,7 @@ def _check_metadata(plugin: Plugin) -> Iterator[Finding]:
         )
     elif not any(part.operator in ("<", "<=", "==", "~=") for part in needs.specifier):
         yield advice(
-            f"{name} allows every later {_CORE}: {needs}",
+            f"{name} allows all later versions of {_CORE}: {needs}",
             "Add an upper bound, so that pip never installs an incompatible version: <0.2",
         )
     else:

@@ -76,7 +76,7 @@ PLUGIN_KINDS: Mapping[str, KindTexts] = {
 
 @attrs.frozen(kw_only=True)
 class PluginNames:
-    """The names of a new plugin: for users, for pip, for Python."""
+    """The names of a new plugin for users, pip and Python."""
 
     component: str
     distribution: str
@@ -85,7 +85,7 @@ class PluginNames:
 
 @attrs.frozen(kw_only=True)
 class NewPlugin:
-    """A plugin that was written."""
+    """A newly written plugin."""
 
     kind: str
     names: PluginNames
@@ -119,7 +119,7 @@ def plugin_names(name: str) -> PluginNames:
 
 
 def write_plugin(into: Path, name: str, kind: str, *, taken: Collection[str] = ()) -> NewPlugin:
-    """Write a plugin into a new directory under ``into``: all of it, or nothing.
+    """Write a plugin into a new directory under ``into``, either completely or not at all.
 
     Args:
         into: an existing directory.

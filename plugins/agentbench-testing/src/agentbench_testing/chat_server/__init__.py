@@ -1,6 +1,6 @@
 """A loopback server with OpenRouter's API, for tests, demonstrations and benchmarks.
 
-It speaks Chat Completions, Responses and Messages, with and without streaming.
+It supports Chat Completions, Responses and Messages, with and without streaming.
 
     from agentbench_testing.chat_server import LoopbackServer, answer, call, error, in_turn
 

@@ -123,7 +123,7 @@ class _Http(ThreadingHTTPServer):
                 self._under_way -= 1
 
     def pause(self, seconds: float) -> None:
-        """Sleep. Raises GoneError if the server closes before or meanwhile."""
+        """Sleep. Raises GoneError if the server is closed or closes in the meantime."""
         if self.closing.wait(seconds):
             raise GoneError
 

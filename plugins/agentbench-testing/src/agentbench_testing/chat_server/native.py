@@ -20,7 +20,7 @@ class NativeCall:
     arguments: str
 
     def value(self) -> dict[str, Any]:
-        """The arguments as an object; empty if they are no object."""
+        """The arguments as an object; empty if they are not an object."""
         try:
             value = json.loads(self.arguments)
         except ValueError:
@@ -51,13 +51,13 @@ class Answer:
         return self.id.rpartition("-")[2]
 
     def tokens(self) -> tuple[int, int, int]:
-        """Input tokens including cached ones, cached input tokens, output tokens."""
+        """Input tokens including cached ones, cached input tokens, and output tokens."""
         usage = self.usage or {}
         details = usage.get("prompt_tokens_details") or {}
         return usage.get("prompt_tokens") or 0, details.get("cached_tokens") or 0, usage.get("completion_tokens") or 0
 
     def cut(self, text: str) -> list[str]:
-        """A text in the pieces that are sent with one event each."""
+        """A text, split into the pieces for its events."""
         return [text[start : start + self.delta] for start in range(0, len(text), self.delta)]
 
 

@@ -22,7 +22,7 @@ def body(answer: Answer, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def events(answer: Answer, request: Mapping[str, Any]) -> Iterator[bytes]:
-    """From ``message_start`` to ``message_stop``."""
+    """The events from ``message_start`` to ``message_stop``."""
     started = {**_message(answer), "content": [], "stop_reason": None, "stop_sequence": None}
     yield _event("message_start", message={**started, "usage": _usage(answer, done=False)})
     for index, (block, deltas) in enumerate(_blocks(answer)):
@@ -56,7 +56,7 @@ def _ended(answer: Answer) -> dict[str, Any]:
 
 
 def _usage(answer: Answer, *, done: bool) -> dict[str, Any]:
-    """Tokens; without those of the input if the reply has no usage, since the vendor's clients require an object."""
+    """Token counts. Without usage in the reply, an object with 0 output tokens, since clients require an object."""
     prompt, cached, completion = answer.tokens()
     if answer.usage is None:
         return {"output_tokens": 0}

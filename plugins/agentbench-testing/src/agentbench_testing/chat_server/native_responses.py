@@ -36,7 +36,7 @@ def body(answer: Answer, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def events(answer: Answer, request: Mapping[str, Any]) -> Iterator[bytes]:
-    """From ``response.created`` to ``response.completed`` or ``response.incomplete``."""
+    """The events from ``response.created`` to ``response.completed`` or ``response.incomplete``."""
     items = _items(answer, request)
     numbers = itertools.count()
 
@@ -127,7 +127,7 @@ def _items(answer: Answer, request: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def offered_tools(request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The tools of a request, including those in items of its input, as some clients of OpenAI send them."""
+    """The tools of a request, including tools in items of its input, where some OpenAI clients put them."""
     items = request.get("input")
     added = [item for item in items if item.get("type") == "additional_tools"] if isinstance(items, list) else []
     return [tool for where in (request, *added) for tool in where.get("tools") or ()]
@@ -161,7 +161,7 @@ def _call(call: NativeCall, kinds: Mapping[str, str], number: str) -> dict[str, 
 
 
 def _begun(item: Mapping[str, Any]) -> dict[str, Any]:
-    """An item as it is added: without its content."""
+    """An item as it is first announced, without its content."""
     empty = {"content": [], "summary": [], "arguments": "", "input": "", "status": "in_progress"}
     return {name: empty.get(name, value) for name, value in item.items() if name != "encrypted_content"}
 

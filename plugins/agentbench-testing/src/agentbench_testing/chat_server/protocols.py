@@ -20,7 +20,7 @@ PATHS: Mapping[str, Protocol] = {"/chat/completions": "chat", "/responses": "res
 """Paths of requests for a completion, relative to the base URL."""
 
 _BODIES = {"responses": native_responses.body, "messages": native_messages.body}
-"""Without Chat Completions, which is the format of replies."""
+"""Not for Chat Completions, since replies already have that format."""
 _EVENTS = {"chat": native_chat.events, "responses": native_responses.events, "messages": native_messages.events}
 _ERROR_EVENTS = {
     "chat": native_chat.error_events,
@@ -63,7 +63,7 @@ def in_protocol(reply: Reply, path: str, request: Mapping[str, Any]) -> Reply:
 
 
 def _stream(reply: Reply, answer: Answer, protocol: Protocol, request: Mapping[str, Any]) -> Iterator[bytes]:
-    """The events, as far as the reply's faults let them be sent."""
+    """The events that are sent despite the reply's faults."""
     events = list(_EVENTS[protocol](answer, request))
     if reply.padding:
         yield b":" + b" " * reply.padding + b"\n\n"
@@ -85,7 +85,7 @@ def error_body(protocol: Protocol, status: int, error: Mapping[str, Any]) -> dic
 
 
 def _error_type(status: int) -> str:
-    """The vendors' type of an error with this status."""
+    """The vendors' error type for this status."""
     return _ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
 
 

@@ -1,6 +1,6 @@
 """Requests in the three protocols, parsed into ``Request``. Unlike the server, it imports ``agentbench_core``.
 
-Texts of one message are separated by an empty line. Tools that run at the provider, images, and reasoning are left out.
+Texts of one message are separated by an empty line. Images, reasoning and tools that the provider runs are omitted.
 The argument of a freeform (``custom``) tool is called ``input``; the name of a function in a namespace is
 ``NAMESPACE.NAME``.
 """
@@ -42,7 +42,7 @@ def request_in(protocol: Protocol, sent: Mapping[str, Any]) -> Request:
 
 
 def _text(content: object) -> str:
-    """The text of a content: a string, or parts."""
+    """The text of a message's content, which is a string or a list of parts."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []

@@ -37,7 +37,7 @@ def in_turn(*replies: Reply) -> Responder:
 
 
 def completing(complete: Callable[[Request], Completion], **faults: Any) -> Responder:
-    """The completions of a function, for requests in any protocol; ``faults`` are fields of :class:`.Reply`."""
+    """Replies with a function's completions, for requests in any protocol; ``faults`` are fields of :class:`.Reply`."""
 
     def respond(sent: Mapping[str, Any], seen: Seen) -> Reply:
         from agentbench_testing.chat_server.reading import request_in  # it imports agentbench_core

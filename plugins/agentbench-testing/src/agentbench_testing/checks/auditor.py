@@ -80,7 +80,7 @@ class AuditorHooks(WithWorkbench):
 
 @attrs.define
 class Stage:
-    """Creates the data for auditors, each time in new directories and otherwise the same."""
+    """Creates the data for auditors, always in new directories and otherwise identical."""
 
     directory: Path
     _made: int = 0
@@ -184,7 +184,7 @@ class AuditorChecks(AuditorHooks):
 
     @pytest.mark.parametrize("kind", ["honest", "not recorded", "without a change"])
     def test_honest_attempts_are_not_suspected(self, stage: Stage, kind: str) -> None:
-        """Neither the plain fix nor an attempt without a change gets a label of :data:`SUSPICIONS`."""
+        """Neither the plain fix nor an attempt without a change gets a label from :data:`SUSPICIONS`."""
         assert [label for label in self._labels(stage, kind) if label.name in SUSPICIONS] == []
 
     def test_equal_attempts_get_equal_labels(self, stage: Stage) -> None:

@@ -219,7 +219,7 @@ class ReporterChecks(ReporterHooks):
                 raise AssertionError(f"{path.name}: {error}") from None
 
     def test_nothing_reaches_a_terminal(self, stage: Stage) -> None:
-        """Texts have no control or format characters but tabs and line ends, since users may show them with ``cat``."""
+        """Texts have no control or format characters except tabs and line ends, since users may ``cat`` them."""
         for path in stage.report("hostile").texts:
             text = path.read_text("utf-8", "replace")
             signs = {c for c in text if unicodedata.category(c) in ("Cc", "Cf") and c not in "\t\r\n"}

@@ -26,7 +26,7 @@ from agentbench_core import (
 )
 
 Answer = Completion | str | ToolCall | BaseException | Callable[[Request], Any]
-"""A completion, or a shorthand: text, one tool call, an exception to raise, a function of the request."""
+"""A completion, or a shorthand: text, one tool call, an exception to raise, or a function of the request."""
 _BYTES_PER_TOKEN = 4
 
 
@@ -81,7 +81,7 @@ def _completed(answer: object, request: Request, number: int) -> Completion:
     elif isinstance(answer, ToolCall):
         answer = calls(answer)
     if not isinstance(answer, Completion):
-        raise TypeError(f"{answer!r} is not a response of a model")
+        raise TypeError(f"{answer!r} is not a model response")
     message = attrs.evolve(
         answer.message,
         tool_calls=tuple(

@@ -31,7 +31,7 @@ class WorkDouble:
         self.ended: list[int] = []
         """Numbers of the attempts that have returned, in that order."""
         self.repeated: list[int] = []
-        """Numbers of attempts that were called again; nothing is done then."""
+        """Numbers of attempts that were called again, which has no effect."""
         self.most_places = 0
         """Maximum number of places at the same time: callers that wait in ``take``, and attempts that run."""
         self.takers_after_end: list[str] = []
@@ -75,7 +75,7 @@ class WorkDouble:
             self._changed.notify_all()
 
     def take(self) -> Attempt | None:
-        """The next attempt, as in the contract."""
+        """The next attempt; see the contract."""
         caller = threading.current_thread()
         with self._changed:
             if caller in self._done:
@@ -103,7 +103,7 @@ class WorkDouble:
         raise NotImplementedError("functions cannot be sent to workers; see RemoteExecutorConformance")
 
     def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait until a condition about this work is true, such as a number of started attempts; whether it is."""
+        """Wait until a condition about this work is true, and return whether it is."""
         with self._changed:
             return self._changed.wait_for(condition, seconds)
 

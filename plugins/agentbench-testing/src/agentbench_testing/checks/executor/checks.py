@@ -28,7 +28,7 @@ class PreflightChecks(ExecutorHooks):
     """``preflight``, for every executor, wherever its attempts run."""
 
     def test_preflight_errors_have_a_remedy(self, stage: Stage) -> None:
-        """``preflight`` accepts any number of attempts and places, or raises an error that says what to do."""
+        """``preflight`` accepts any number of attempts and places, or raises an error with a remedy."""
         for attempts, places in ((0, 1), (1, 1), (3, 8), (1000, 2), (100_000, 1000)):
             executor = stage.make_executor()
             where = f"{attempts} attempts, {places} places"
@@ -47,7 +47,7 @@ class PlaceChecks(ExecutorHooks):
     """How places take attempts and run them."""
 
     def test_it_runs_every_attempt(self, stage: Stage) -> None:
-        """All attempts are run, also if their number is not a multiple of the number of places."""
+        """All attempts are run, even if their number is not a multiple of the number of places."""
         work = stage.work([_brief] * 7, places=3)
         stage.run(work)
         assert sorted(work.ended) == list(range(7))
@@ -72,7 +72,7 @@ class PlaceChecks(ExecutorHooks):
 
 
 class EndingChecks(ExecutorHooks):
-    """When ``run`` returns, ``close``, and what is left."""
+    """When ``run`` returns, ``close``, and leftovers."""
 
     def test_it_waits_for_running_attempts(self, stage: Stage) -> None:
         """``run`` does not return before the last attempt has ended, however long it takes."""
@@ -95,7 +95,7 @@ class EndingChecks(ExecutorHooks):
         stage.run(stage.work([_brief] * attempts, places=3))
 
     def test_it_ends_after_a_stop(self, stage: Stage) -> None:
-        """``run`` returns within 10 s of a stop, when running attempts have ended, although others are left."""
+        """``run`` returns within 10 s of a stop, once running attempts have ended, even if others are left."""
 
         def until_stop() -> None:
             work.interrupted.wait()

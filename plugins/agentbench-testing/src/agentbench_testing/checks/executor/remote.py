@@ -11,7 +11,7 @@ from agentbench_testing.checks.executor.stage import HOLD_SEC, STOP_SEC, close_t
 
 
 class RemoteChecks(RemoteHooks):
-    """Workers, lost workers, and how everything ends."""
+    """Workers, lost workers, and the end of a run."""
 
     def test_workers_run_every_attempt(self, remote_stage: RemoteStage) -> None:
         """All attempts are recorded and pass, and all of them run in workers."""
@@ -39,7 +39,7 @@ class RemoteChecks(RemoteHooks):
         remote_stage.run(remote_stage.attempts(0).work)
 
     def test_it_ends_after_a_stop(self, remote_stage: RemoteStage) -> None:
-        """After a stop, running attempts are recorded, and ``run`` returns within 10 s, although others are left."""
+        """After a stop, running attempts are recorded, and ``run`` returns within 10 s, even if others are left."""
         load = remote_stage.attempts(4)
         running = remote_stage.start(load.work)
         load.wait_for_attempts(1, self.patience)
@@ -52,7 +52,7 @@ class RemoteChecks(RemoteHooks):
         running.close()
 
     def test_attempts_of_a_killed_worker_are_repeated(self, remote_stage: RemoteStage) -> None:
-        """A worker that is killed is reported with ``lost``, or its lease ends: the others repeat its attempts."""
+        """If a worker is killed, it is reported with ``lost``, or its lease ends. Other workers repeat its attempts."""
         load = remote_stage.attempts(2)
         running = remote_stage.start(load.work)
         load.wait_for_attempts(2, self.patience)

@@ -44,11 +44,11 @@ class RemoteHooks(ExecutorHooks):
     """
 
     patience: ClassVar[float] = 60.0
-    """Maximum seconds for workers to start, to run small attempts, and to be noticed if they are lost."""
+    """Maximum seconds for workers to start, to run small attempts, and for a lost worker to be noticed."""
 
     @classmethod
     def kill_worker(cls, executor: Executor, started: Sequence[int]) -> None:
-        """Kill one worker as a crash would. By default, the newest child process that has ``started`` since the run."""
+        """Kill one worker, like a crash. By default, kills the newest of the ``started`` child processes."""
         os.kill(max(started), signal.SIGKILL)
 
     @pytest.fixture
@@ -70,14 +70,14 @@ class RemoteWorkload:
     session: Session
     marks: Path
     before: Before
-    """What existed before the executor."""
+    """Threads and processes that existed before the executor."""
 
     def open_gate(self) -> None:
         """Let attempts end."""
         (self.marks / "open").touch()
 
     def wait_for_attempts(self, number: int, patience: float) -> None:
-        """Wait until so many attempts wait at the gate."""
+        """Wait until this number of attempts is waiting at the gate."""
         file, give_up_at = self.marks / "waiting", time.monotonic() + patience
         while not file.exists() or file.read_text().count("\n") < number:
             assert time.monotonic() < give_up_at, f"{number} attempts did not start within {patience:g} s"
@@ -95,7 +95,7 @@ class RemoteWorkload:
         self.session.stop.end(Interrupted("interrupted by the test"))
 
     def new_children(self) -> Sequence[int]:
-        """Process ids of the child processes that were started since."""
+        """Ids of the child processes that were started since ``before``."""
         return sorted(children().keys() - self.before.children)
 
     @property
@@ -109,7 +109,7 @@ class RemoteWorkload:
         return {entry.event.worker for entry in self.run.events() if isinstance(entry.event, TaskStarted)}
 
     def end(self) -> None:
-        """Take back everything that workers still have, so that nothing is running."""
+        """Take back all attempts that workers still have, so that nothing is running."""
         self.interrupt()
         self.open_gate()
         for coordinator in self.coordinators:
@@ -137,7 +137,7 @@ class RemoteStage(Stage):
             yield stage
 
     def attempts(self, number: int, *, places: int = 2) -> RemoteWorkload:
-        """Open a new run with so many attempts at one task."""
+        """Open a new run with this number of attempts at one task."""
         marks = self._directory / "marks"
         marks.mkdir()
         return self._stack.enter_context(_workload(self._directory, _task(self._directory, marks), number, places))

@@ -19,11 +19,11 @@ from agentbench_testing.doubles.observing import LONG, done_soon, in_thread, soo
 from agentbench_testing.doubles.work import WorkDouble
 
 STOP_SEC = 10.0
-"""Seconds that an executor has to end after a stop, when all running attempts have ended."""
+"""Seconds for an executor to end after a stop, once all running attempts have ended."""
 HOLD_SEC = 1.0
-"""How long attempts are held, to see that an executor waits for them."""
+"""Seconds for which attempts are delayed, to check that an executor waits for them."""
 _END_SEC = 5.0
-"""Seconds that threads and processes have to end after ``close``."""
+"""Seconds for threads and processes to end after ``close``."""
 
 
 class ExecutorHooks:
@@ -114,7 +114,7 @@ class Before:
     children: frozenset[int] = attrs.field(factory=lambda: frozenset(children()))
 
     def more(self) -> Sequence[str]:
-        """Threads and child processes since then that do not end soon."""
+        """New threads and child processes that do not end soon."""
         give_up_at = time.monotonic() + _END_SEC
         while (found := self._more()) and time.monotonic() < give_up_at:
             time.sleep(0.02)

@@ -173,7 +173,7 @@ class LifeChecks(LLMHooks):
             assert llm.complete(planned.request, planned.call()).message.content == "yes"
 
     def test_checks(self) -> None:
-        """The checks for ``doctor``, if there are any, return findings; what is not ``ok`` has a remedy."""
+        """The checks for ``doctor``, if any, return findings, each with a remedy unless it is ``ok``."""
         with self.answering([]) as llm:
             check_findings(llm)
 

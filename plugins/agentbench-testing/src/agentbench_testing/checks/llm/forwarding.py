@@ -42,14 +42,14 @@ class ForwardingChecks(RemoteHooks):
     """
 
     def test_a_forwarded_request_is_sent_unchanged(self) -> None:
-        """The body arrives byte by byte as it is, whatever its white space and unknown fields."""
+        """Every byte of the body arrives unchanged, including whitespace and unknown fields."""
         native = self._native()
         with self.replies(RawReply(body=_STREAM)) as remote:
             self._ask(remote, native)
             assert list(remote.sent()) == [native.body.decode()]
 
     def test_headers_of_a_forwarded_request(self) -> None:
-        """Headers of the agent are sent, but none that replaces the key or the host, or smuggles in another header."""
+        """The agent's headers are sent, but none that replaces the key or host, or smuggles in another header."""
         with self.replies(RawReply(body=_STREAM)) as remote:
             self._ask(remote, self._native(_HEADERS))
             (headers,) = remote.headers()
@@ -58,7 +58,7 @@ class ForwardingChecks(RemoteHooks):
         assert any(self.secret in value for value in headers.values())
 
     def test_a_forwarded_response_arrives_as_it_was_sent(self) -> None:
-        """``started`` is called once, before any data; all bytes follow in order, of a stream and of a document."""
+        """``started`` is called once, before any data. All bytes of a stream or document follow in order."""
         for body, kind, piece in ((_STREAM, "text/event-stream", 7), (_WHOLE, "application/json", 0)):
             native = _Ordered(self._body())
             with self.replies(RawReply(body=body, content_type=kind, piece=piece)) as remote:
@@ -128,7 +128,7 @@ class ForwardingChecks(RemoteHooks):
         assert not error.stops_run
 
     def test_a_forwarded_request_that_is_rejected(self) -> None:
-        """It is passed on as a response, without a retry: the agent's client can correct its request."""
+        """The rejection is passed on as a response, without a retry: the agent's client can correct its request."""
         native = self._native()
         call = CallDouble(native=native)
         with self.replies(Fault("invalid_request", words="no such field")) as remote:
@@ -150,7 +150,7 @@ class ForwardingChecks(RemoteHooks):
             assert self.secret not in f"{error!r} {call.failures}"
 
     def test_a_forwarded_response_that_breaks_off(self) -> None:
-        """It is not repeated, since its beginning has been passed on. Its cost is unknown."""
+        """The request is not repeated, since part of the response was passed on. Its cost is unknown."""
         native = self._native()
         error, call = self._refused(RawReply(body=_FIRST, ends="broken"), native)
         assert native.received_body == _FIRST
@@ -166,7 +166,7 @@ class ForwardingChecks(RemoteHooks):
         assert not error.stops_run
 
     def test_a_forwarded_response_with_the_key(self) -> None:
-        """It is cut off before the key, even if the key arrives in pieces, and the call fails without showing it."""
+        """The response is cut off before the key, even if it arrives in pieces. The error does not show the key."""
         body = _FIRST + _event(f"the key is {self.secret}, and so on") + b"data: [DONE]\n\n"
         for piece in (0, 5):
             native = self._native()

@@ -51,8 +51,8 @@ class LLMHooks:
     def answering(cls, planned: Sequence[Planned]) -> AbstractContextManager[LLM]:
         """A provider whose model returns these responses.
 
-        Requests may come in any order and in parallel; those of one ``task_id`` and ``repeat`` come one after the
-        other, in this order. The content, tool calls, finish reason, tokens and model of each response must arrive.
+        Requests may arrive in any order and in parallel; requests of one ``task_id`` and ``repeat`` arrive one after
+        the other, in this order. The content, tool calls, finish reason, tokens and model of each response must arrive.
         """
         raise NotImplementedError(f"{cls.__name__} must define how its provider returns scripted responses")
 

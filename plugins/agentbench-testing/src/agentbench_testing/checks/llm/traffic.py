@@ -20,7 +20,7 @@ _TELLING = 0.7
 
 
 class TrafficChecks(RemoteHooks):
-    """What is sent to the server, how calls that hang end, and the secrecy of the key."""
+    """Requests to the server, the end of calls that hang, and the secrecy of the key."""
 
     def test_the_whole_request_is_sent(self) -> None:
         """The body contains the model, messages of every role, calls, results, and complete tool definitions."""

@@ -163,7 +163,7 @@ class ProviderChecks(Hooks):
         stage.provider.preflight([stage.spec(), stage.spec("true")])
 
     def test_checks(self, stage: Stage) -> None:
-        """The checks for ``doctor``, if there are any, return findings; what is not ``ok`` has a remedy."""
+        """The checks for ``doctor``, if any, return findings, each with a remedy unless it is ``ok``."""
         check_findings(stage.provider, [stage.spec()])
 
     def test_sweep_keeps_what_is_in_use(self, stage: Stage) -> None:

@@ -63,7 +63,7 @@ class Serving:
 
     @contextlib.contextmanager
     def accept(self) -> Iterator[socket.socket]:
-        """Accept a connection. The check fails if none, or nothing that the block waits for, arrives in time."""
+        """Accept a connection. The check fails if the connection, or data that the block awaits, arrives too late."""
         self.endpoint.listener.settimeout(self.patience)
         try:
             connection, _ = self.endpoint.listener.accept()
@@ -152,7 +152,7 @@ def send_all(connection: socket.socket, data: bytes) -> None:
 
 
 def received(connection: socket.socket, at_most: int | None = None) -> bytes:
-    """Everything until the end of a connection, or ``at_most`` bytes. A reset is an end, too."""
+    """Everything until the end of a connection, or ``at_most`` bytes. A reset also counts as the end."""
     data = bytearray()
     with contextlib.suppress(ConnectionResetError):
         while (at_most is None or len(data) < at_most) and (part := connection.recv(1 << 16)):

@@ -94,14 +94,14 @@ class ProgramChecks(ServingHooks):
         assert again.digest == before[0]
 
     def test_commands_work_as_in_other_sandboxes(self, stage: Stage, served: Serving) -> None:
-        """The workspace, variables and user of commands are those of a sandbox without programs."""
+        """The workspace, variables and user of commands are the same as in a sandbox without programs."""
         command = "ls; cat made; id; hostname; env | sort | grep -v -e ^HOME= -e ^TMPDIR= -e ^PWD= -e ^AGENTBENCH_"
         with stage.start() as plain:
             assert served.started.ask(command) == plain.ask(command)
 
 
 class AddressChecks(ServingHooks):
-    """Addresses that the host accepts connections on."""
+    """Addresses on which the host accepts connections."""
 
     def test_requests_are_answered_on_the_host(self, served: Serving) -> None:
         """An HTTP request to ``url`` is accepted by the ``listener``, and its answer arrives unchanged."""

@@ -71,7 +71,7 @@ class VerdictChecks(ScorerHooks):
         """A scorer that a program can deceive by ending or skipping its tests labels all verdicts ``weak_verdict``.
 
         If the program shares a process with its tests, neither exit codes nor files can be trusted. A scorer need not
-        prevent that, but every record must show how far its verdict can be trusted, not only forged ones.
+        prevent that, but every record, not only that of a forged verdict, must show how far it can be trusted.
         """
         for how, change in self.forged.items():
             score = stage.scored(change).score

@@ -132,7 +132,7 @@ class CallChecks(ToolHooks):
             try:
                 assert done_soon(future, self.patience).error_type != "internal_error"
             except AttemptStop as stop:
-                assert "stop it" in str(stop)  # noqa: PT017 - a result is valid, too
+                assert "stop it" in str(stop)  # noqa: PT017 - a result is also valid
 
     def _comparable(self, result: ToolResult) -> dict[str, Any]:
         """The parts of a result that must be equal."""
