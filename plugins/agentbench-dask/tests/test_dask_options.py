@@ -46,7 +46,7 @@ def test_accepted(data: dict[str, Any]) -> None:
         ({"scheduler": "tls://[host:8786"}, "is not the address", "tls://HOST:PORT"),
         ({"scheduler": "tcp://127.0.0.1:8786", **TLS}, "uses no certificates", "tls://HOST:PORT"),
         ({"ca": "ca.pem"}, "creates its own certificates", "tls://HOST:PORT"),
-        ({"scheduler": "tcp://127.0.0.1:8786", "processes": 2}, "has its own workers", "remove processes"),
+        ({"scheduler": "tcp://127.0.0.1:8786", "processes": 2}, "has its own workers", "Remove processes"),
         ({"processes": -1}, "below 0", ""),
         ({"timeout_sec": 0}, "below", ""),
     ],

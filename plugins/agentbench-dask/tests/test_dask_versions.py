@@ -51,8 +51,8 @@ def test_a_cluster_that_runs_no_tickets(versions: dict[str, Any], problem: str) 
         (
             found(w1=reported("2026.7.1"), w2=reported("2026.7.1", "0.0.9")),
             [
-                f"w1 has distributed 2026.7.1, but this machine has 2026.8.0 (and 1 more); {UPDATE}",
-                f"w2 has agentbench-dask 0.0.9, but this machine has 0.1.0; {UPDATE}",
+                f"w1 has distributed 2026.7.1, but this machine has 2026.8.0 (and 1 more). {UPDATE}",
+                f"w2 has agentbench-dask 0.0.9, but this machine has 0.1.0. {UPDATE}",
             ],
         ),
     ],

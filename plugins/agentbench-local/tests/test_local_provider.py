@@ -25,14 +25,14 @@ def test_preflight(provider: LocalProvider) -> None:
 def test_preflight_without_a_temporary_directory(provider: LocalProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the variable to set."""
     monkeypatch.setattr("tempfile.tempdir", "/nowhere")
-    with pytest.raises(UnavailableError, match="set TMPDIR"):
+    with pytest.raises(UnavailableError, match="Set TMPDIR"):
         provider.preflight([])
 
 
 def test_preflight_on_a_noexec_file_system(provider: LocalProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a file system mounted with noexec."""
     monkeypatch.setattr(Path, "chmod", lambda *_: None)
-    with pytest.raises(UnavailableError, match="set TMPDIR"):
+    with pytest.raises(UnavailableError, match="Set TMPDIR"):
         provider.preflight([])
 
 

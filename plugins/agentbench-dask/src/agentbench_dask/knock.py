@@ -41,8 +41,8 @@ def knock(address: str, *, ca: str, cert: str, key: str, timeout_sec: float) -> 
         connection.close()
     raise UnavailableError(
         f"the scheduler at {address} refused the connection, or its certificate was refused: {problem}",
-        remedy="use certificates from the same CA for the Dask cluster and for ca, cert and key; use tls:// for a "
-        "cluster with certificates, or tcp:// for one without",
+        remedy="Use certificates from the same CA for the Dask cluster and for ca, cert and key. Use tls:// for a "
+        "cluster with certificates, or tcp:// for one without.",
     )
 
 
@@ -55,7 +55,7 @@ def _open(address: str, host: str, port: int, timeout_sec: float) -> socket.sock
             if time.monotonic() + RETRY >= deadline:
                 raise UnavailableError(
                     f"no Dask scheduler answered at {address} within {timeout_sec:g} s: {error.strerror or error}",
-                    remedy="start a scheduler (dask scheduler), correct the option scheduler, or increase timeout_sec",
+                    remedy="Start a scheduler (dask scheduler), correct the option scheduler, or increase timeout_sec.",
                 ) from None
             time.sleep(RETRY)
 
@@ -67,7 +67,7 @@ def _context(ca: str, cert: str, key: str) -> ssl.SSLContext:
     except OSError as error:  # also ssl.SSLError
         raise InputError(
             f"the certificates for Dask cannot be used (ca {ca}, cert {cert}, key {key}): {error.strerror or error}",
-            remedy="set each option to a file in PEM format; key must be the private key of cert",
+            remedy="Set each option to a file in PEM format; key must be the private key of cert.",
         ) from None
     context.check_hostname = False  # as in Dask, whose certificates name no hosts
     return context

@@ -252,7 +252,7 @@ def main() -> None:
         unusable = isinstance(error, InputError)
         output.say({"error": error.message, "remedy": error.remedy, "input": unusable})
     except BoardError as error:
-        output.say({"error": f"{error}", "remedy": f"{UPDATE}; see also the logs of the Dask workers", "final": True})
+        output.say({"error": f"{error}", "remedy": f"{UPDATE} See also the logs of the Dask workers.", "final": True})
     except OSError as error:  # includes Dask's error for a broken connection
         output.say({"error": f"{LOST}: {error}", "remedy": ""})
     except (guard.GuardError, AttributeError) as error:  # the latter if a part of Dask was renamed

@@ -10,7 +10,7 @@ import attrs
 
 from agentbench_core import InputError, option
 
-FORMS = "use tls://HOST:PORT with the options ca, cert and key, use tcp://127.0.0.1:PORT, or leave scheduler empty"
+FORMS = "Use tls://HOST:PORT with the options ca, cert and key, or tcp://127.0.0.1:PORT, or leave scheduler empty."
 
 
 @attrs.frozen(kw_only=True)
@@ -43,7 +43,7 @@ class DaskOptions:
         if self.processes:
             raise InputError(
                 f"processes is {self.processes}, but the Dask scheduler {self.scheduler} has its own workers",
-                remedy="remove processes, or leave scheduler empty",
+                remedy="Remove processes, or leave scheduler empty.",
             )
         scheme, host, _ = address_parts(self.scheduler)
         if scheme == "tls":
@@ -52,14 +52,14 @@ class DaskOptions:
                 raise InputError(
                     f"the Dask scheduler {self.scheduler} needs the options ca, cert and key; "
                     f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
-                    remedy="set each to a PEM file that fits the certificates of the Dask cluster",
+                    remedy="Set each to a PEM file that matches the certificates of the Dask cluster.",
                 )
             return
         if not is_loopback(host):
             raise InputError(
                 f"{self.scheduler} is not on this machine, and tcp:// is neither encrypted nor authenticated: "
                 "anyone who can connect to the scheduler can run code on all its machines",
-                remedy="set up certificates for the Dask cluster, and use tls:// with the options ca, cert and key",
+                remedy="Set up certificates for the Dask cluster, and use tls:// with the options ca, cert and key.",
             )
         _only_with_tls(files, f"{self.scheduler} uses no certificates")
 

@@ -10,7 +10,7 @@ from agentbench_core import UnavailableError
 PACKAGE = "agentbench-dask"
 OLDEST = (2024, 12)
 """Oldest version of distributed with which the tests pass."""
-UPDATE = f"install the same versions of {PACKAGE} and distributed on this machine and on all Dask workers"
+UPDATE = f"Install the same versions of {PACKAGE} and distributed on this machine and on all Dask workers."
 
 
 def check_versions(found: Mapping[str, Any]) -> Sequence[str]:
@@ -36,7 +36,7 @@ def check_versions(found: Mapping[str, Any]) -> Sequence[str]:
         differing = {where: version for where, version in differing.items() if version != here.get(name)}
         for where, version in list(differing.items())[:1]:
             more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
-            notes.append(f"{where} has {name} {version}, but this machine has {here.get(name)}{more}; {UPDATE}")
+            notes.append(f"{where} has {name} {version}, but this machine has {here.get(name)}{more}. {UPDATE}")
     return notes
 
 

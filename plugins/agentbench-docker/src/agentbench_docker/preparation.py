@@ -115,7 +115,7 @@ class Preparation:
         if not python_fits(version, settings.python):
             raise SetupError(
                 f"the task requires Python {settings.python}, but `python` in {containers.base.name} is {version}",
-                remedy="change environment.docker_image or environment.python in task.yaml",
+                remedy="Change environment.docker_image or environment.python in task.yaml.",
             )
         system = sandbox.exec(SYSTEM, deadline=deadline).stdout.text.strip()
         return {"python": version, "os": system, **setup.captures()}
@@ -128,5 +128,5 @@ def _check_workdir(workdir: str) -> None:
     if not workdir.startswith("/") or reserved or set(workdir) & set(',:"\n\0'):
         raise SetupError(
             f"environment.workdir {workdir!r} cannot be used for the workspace",
-            remedy="use a dedicated directory, such as /workspace",
+            remedy="Use a dedicated directory, such as /workspace.",
         )

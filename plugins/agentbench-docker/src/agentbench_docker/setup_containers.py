@@ -137,8 +137,8 @@ class SetupContainers:
     def _check_directories(self, sandbox: DockerSandbox) -> None:
         if not sandbox.exec('test -w /tmp && test -w /var/tmp && test -w "$HOME"', deadline=self.deadline).ok:
             raise SetupError(
-                f"the user cannot write to /tmp, /var/tmp or HOME in image {self.base.name}: "
-                "check the permissions of these directories"
+                f"the user cannot write to /tmp, /var/tmp or HOME in image {self.base.name}",
+                remedy="Check the permissions of these directories.",
             )
 
     def _make_prefix(self, sandbox: DockerSandbox) -> None:
@@ -150,7 +150,7 @@ class SetupContainers:
         if not result.ok:
             raise SetupError(
                 f"could not create the venv {PREFIX} in {self.base.name}\n{result.last_lines()}".rstrip(),
-                remedy="use an image whose python3 has venv, such as agentbench/py-runner",
+                remedy="Use an image whose python3 has venv, such as agentbench/py-runner.",
             )
 
 

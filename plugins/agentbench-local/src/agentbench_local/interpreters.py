@@ -51,7 +51,7 @@ def running() -> Interpreter:
 
 def find(python: str) -> Interpreter:
     """The interpreter with this path or name. Raises UnavailableError if it is missing or does not work."""
-    remedy = "set the `python` option of the `local` sandbox to an interpreter, or leave it empty"
+    remedy = "Set the `python` option of the `local` sandbox to an interpreter, or leave it empty."
     path = shutil.which(python)
     if path is None:
         raise UnavailableError(f"interpreter not found: {python!r}", remedy=remedy)

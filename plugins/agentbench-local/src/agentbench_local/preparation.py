@@ -121,8 +121,8 @@ class Preparation:
         if not python_fits(version, wanted):
             raise SetupError(
                 f"the task requires Python {wanted}, but the `local` sandbox has {version}",
-                remedy=f"set the `python` option of the `local` sandbox to an interpreter of version {wanted}, "
-                f"or leave it empty and put `{command_name(wanted)}` on PATH",
+                remedy=f"Set the `python` option of the `local` sandbox to an interpreter of version {wanted}, "
+                f"or leave it empty and put `{command_name(wanted)}` on PATH.",
             )
 
     def _make_venv(self) -> VirtualEnv:
@@ -161,7 +161,7 @@ class Preparation:
         if not result.ok:
             raise SetupError(
                 f"pytest does not work in the environment\n{result.last_lines()}",
-                remedy="add `python -m pip install pytest` to setup.commands",
+                remedy="Add `python -m pip install pytest` to setup.commands.",
             )
 
     def _facts(self, sandbox: LocalSandbox, venv: VirtualEnv | None, runner: SetupRunner) -> dict[str, str]:

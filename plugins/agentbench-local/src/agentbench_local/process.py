@@ -146,7 +146,7 @@ class Command:
         while not self.exited:
             if time.monotonic() > give_up_at:
                 raise SandboxError(
-                    "processes started by a command could not be killed", remedy="look for stuck processes"
+                    "processes started by a command could not be killed", remedy="Look for stuck processes."
                 )
             self._resume_supervisor()
             self._listen(POLL)

@@ -34,9 +34,9 @@ class LocalProvider:
     def preflight(self, specs: Sequence[EnvironmentSpec]) -> Sequence[str]:
         """Raise UnavailableError, with a remedy, if the sandbox cannot work on this machine."""
         if os.name != "posix":
-            raise UnavailableError("the `local` sandbox requires a POSIX system", remedy="use the `docker` sandbox")
+            raise UnavailableError("the `local` sandbox requires a POSIX system", remedy="Use the `docker` sandbox.")
         if shutil.which("sh", path=STANDARD_PATH) is None:
-            raise UnavailableError("no `sh` in the standard directories", remedy="install a POSIX shell")
+            raise UnavailableError("no `sh` in the standard directories", remedy="Install a POSIX shell.")
         _check_temporary_directory()
         self._launcher.interpreter()
         return ()
@@ -134,7 +134,7 @@ def _facts_of_machine(spec: EnvironmentSpec) -> dict[str, str]:
 
 def _check_temporary_directory() -> None:
     """Raise UnavailableError unless files can be written and executed in the temporary directory."""
-    remedy = "set TMPDIR to a directory that is writable and not mounted noexec"
+    remedy = "Set TMPDIR to a directory that is writable and not mounted noexec."
     try:
         with tempfile.TemporaryDirectory(prefix="agentbench-probe-") as directory:
             script = Path(directory, "probe")

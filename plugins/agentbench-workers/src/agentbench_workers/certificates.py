@@ -72,7 +72,9 @@ def make_certificates(directory: Path, hosts: Sequence[str], workers: int, days:
     for what, number, most in (("workers", workers, MOST_WORKERS), ("days", days, MOST_DAYS)):
         if not 1 <= number <= most:
             problems.add(
-                InputError(f"{what} must be between 1 and {most}, not {number}", remedy=f"Correct it: --{what} N")
+                InputError(
+                    f"{what} must be between 1 and {most}, not {number}", remedy=f"Pass a valid number: --{what} N"
+                )
             )
     names: list[x509.GeneralName] = []
     for host in dict.fromkeys(hosts):
