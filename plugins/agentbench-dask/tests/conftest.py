@@ -84,7 +84,7 @@ class Places:
 
 
 class Notes:
-    """What the user is told."""
+    """Messages for the user."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -102,7 +102,7 @@ class Notes:
 
 
 class Cluster:
-    """Processes of Dask, without nannies."""
+    """Dask processes without nannies."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -120,7 +120,7 @@ class Cluster:
         return process.pid
 
     def scheduler(self, *arguments: str, scheme: str = "tcp", environment: Mapping[str, str] | None = None) -> str:
-        """Start a scheduler, and return its address, at which it may not listen yet."""
+        """Start a scheduler, and return its address. It may not be listening yet."""
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         host = f"{scheme}://127.0.0.1"
@@ -152,7 +152,7 @@ def places() -> Iterator[Places]:
 
 @pytest.fixture
 def command() -> Sequence[str]:
-    """What worker processes run: it connects to ``places``, and ends with its standard input."""
+    """The command of worker processes: it connects to ``places``, and ends with its standard input."""
     return COMMAND
 
 
@@ -175,7 +175,7 @@ Start = Callable[..., Tickets]
 
 @pytest.fixture
 def tickets(places: Places, notes: Notes) -> Iterator[Start]:
-    """Makes tickets whose processes connect to ``places``, and closes them."""
+    """Creates tickets whose processes connect to ``places``, and closes them."""
     made: list[Tickets] = []
 
     def make(
@@ -198,7 +198,7 @@ def tickets(places: Places, notes: Notes) -> Iterator[Start]:
 
 
 def wait_for_end(pid: int, seconds: float) -> bool:
-    """Whether a process ends within that time, which need not be our child."""
+    """Whether a process, which need not be our child, ends within that time."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""How many tickets are submitted, decided without Dask."""
+"""The number of tickets to submit, determined without Dask."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentbench_dask.board import Board, BoardError
 
 
 class Desk:
-    """A board, and what it submitted, cancelled and noted."""
+    """A board, and its submitted tickets, cancelled tickets and notes."""
 
     def __init__(self) -> None:
         self.open: list[str] = []
@@ -65,7 +65,7 @@ def test_finished_tickets_are_replaced(desk: Desk) -> None:
 
 
 def test_a_resting_node_does_not_count(desk: Desk) -> None:
-    """Its ticket is replaced before Dask is done with it, and the failure is noted once."""
+    """Its ticket is replaced before Dask has finished with it, and the failure is noted once."""
     desk.want(1)
     desk.started("t-1")
     desk.ended("t-1", 3)
@@ -76,7 +76,7 @@ def test_a_resting_node_does_not_count(desk: Desk) -> None:
 
 
 def test_resting_tickets_are_limited(desk: Desk) -> None:
-    """If all nodes are broken, or a Dask worker lies about it."""
+    """Their number is limited if all nodes are broken, or a Dask worker pretends that they are."""
     desk.want(1)
     for number in range(1, 1000):
         desk.ended(f"t-{number}", 3)
@@ -84,7 +84,7 @@ def test_resting_tickets_are_limited(desk: Desk) -> None:
 
 
 def test_fewer_places(desk: Desk) -> None:
-    """Queued tickets are cancelled, the newest first; processes that run stay, and are not replaced."""
+    """Queued tickets are cancelled, newest first. Running processes continue, and are not replaced."""
     desk.want(4)
     desk.started("t-1")
     desk.started("t-4")
@@ -111,7 +111,7 @@ def test_processes_of_an_earlier_launcher_count(desk: Desk) -> None:
 
 
 def test_workers_that_cannot_run_tickets(desk: Desk) -> None:
-    """Tickets go to the others, and to none if there are no others."""
+    """Tickets go to other workers; if there are none, no tickets are submitted."""
     desk.board.look({"w1": 1}, some_unable=True)
     desk.want(1)
     assert (desk.open, desk.preferred) == (["t-1"], ["w1"])
@@ -137,7 +137,7 @@ def test_a_lost_dask_worker(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_tickets_that_dask_cannot_run(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are submitted again after a growing time, and the fifth in succession is an error."""
+    """They are resubmitted after increasing delays, and the fifth consecutive one is an error."""
     now = 1000.0
     monkeypatch.setattr("agentbench_dask.board.time.monotonic", lambda: now)
     desk.want(1)
@@ -152,7 +152,7 @@ def test_tickets_that_dask_cannot_run(desk: Desk, monkeypatch: pytest.MonkeyPatc
 
 
 def test_one_broken_node_is_no_error(desk: Desk) -> None:
-    """As long as a process runs elsewhere."""
+    """There is no error while a process is running elsewhere."""
     desk.want(9)
     desk.started("t-1")
     for name in desk.open[1:]:
@@ -161,7 +161,7 @@ def test_one_broken_node_is_no_error(desk: Desk) -> None:
 
 
 def test_stale_tickets_move_to_free_threads(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dask without work stealing leaves a ticket with the worker that it chose at first."""
+    """Without work stealing, Dask leaves a ticket with the worker that it chose first."""
     now = 1000.0
     monkeypatch.setattr("agentbench_dask.board.time.monotonic", lambda: now)
     desk.want(3)
@@ -195,7 +195,7 @@ def test_other_events_are_ignored(desk: Desk, event: object) -> None:
 
 
 def test_stop_follows_processes(desk: Desk) -> None:
-    """Everything is cancelled, and the processes are known until they end."""
+    """Everything is cancelled, and processes are tracked until they end."""
     desk.want(2)
     desk.started("t-1")
     desk.board.stop()

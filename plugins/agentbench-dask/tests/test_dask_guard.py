@@ -101,7 +101,7 @@ except guard.GuardError as error:
 
 
 def ran(path: Path) -> dict[int, set[str]]:
-    """Which payloads ran in which process."""
+    """The payloads that ran in each process."""
     found: dict[int, set[str]] = {}
     for line in path.read_text().splitlines() if path.exists() else ():
         name, pid = line.split()
@@ -110,7 +110,7 @@ def ran(path: Path) -> dict[int, set[str]]:
 
 
 def test_pickles_are_plain_data() -> None:
-    """W10: Every way to load a pickle refuses classes; without the name that has to be replaced, there is no guard."""
+    """W10: Every way to load a pickle refuses classes. Without the function to replace, installing the guard fails."""
     done = subprocess.run([sys.executable, "-c", PICKLES], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
@@ -122,7 +122,7 @@ def test_pickles_are_plain_data() -> None:
 
 
 def test_hostile_workers(cluster: Any, tickets: Any, places: Any, notes: Any, tmp_path: Path) -> None:
-    """W10: Types, exceptions, warnings and prints of workers run in an unguarded client, and not in the launcher."""
+    """W10: Workers' types, exceptions, warnings and prints run code in an unguarded client, but not in the launcher."""
     preload = tmp_path / "hostile.py"
     preload.write_text(HOSTILE)
     file = tmp_path / "ran"
@@ -149,7 +149,7 @@ def test_hostile_workers(cluster: Any, tickets: Any, places: Any, notes: Any, tm
 
 
 def test_a_hostile_scheduler(cluster: Any, tickets: Any, places: Any, notes: Any, tmp_path: Path) -> None:
-    """W10: What it sends breaks the launcher's connection, is reported, and runs nowhere."""
+    """W10: Its messages break the launcher's connection and are reported, but their code never runs."""
     preload = tmp_path / "hostile.py"
     preload.write_text(HOSTILE)
     file = tmp_path / "ran"

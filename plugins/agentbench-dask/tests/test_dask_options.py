@@ -52,7 +52,7 @@ def test_accepted(data: dict[str, Any]) -> None:
     ],
 )
 def test_refused(data: dict[str, Any], problem: str, remedy: str) -> None:
-    """Each with the problem and what to do."""
+    """Each error contains the problem and a remedy."""
     with pytest.raises(InputError) as caught:
         load(data, DaskOptions, where="test")
     assert problem in str(caught.value)

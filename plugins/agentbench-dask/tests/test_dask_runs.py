@@ -25,7 +25,7 @@ def results(out: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.long
 def test_a_cluster_of_this_machine(make_suite: Any, run_agentbench: RunAgentbench, tmp_path: Path) -> None:
-    """Four Dask workers give the records of threads."""
+    """Four Dask workers produce the same records as threads."""
     make_suite(["one", "two", "three"], agent={"entrypoint": "scripted"})
     flags = (*FLAGS, "--repeats", "2", "--workers", "4")
     for executor, more in (("threads", ()), ("dask", ("--set", "executor.processes=4"))):

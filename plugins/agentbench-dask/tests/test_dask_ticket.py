@@ -1,4 +1,4 @@
-"""A ticket on its own: its process, its pauses, and what is shown of it."""
+"""A ticket alone: its process, its pauses, and the secrecy of its order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STAYS = [sys.executable, "-c", "import time; print(input(), flush=True); time.sl
 
 
 def test_pauses_grow_and_are_forgotten() -> None:
-    """Also after a process that ended without an error, but soon."""
+    """They also grow after a process that ended early without an error."""
     pauses = Pauses()
     assert [pauses.after(code, 0.5) for code in (1, 0, 1, 1)] == [1.0, 2.0, 4.0, 8.0]
     assert [pauses.after(1, 0.5) for _ in range(4)] == [16.0, 32.0, 60.0, 60.0]
@@ -27,7 +27,7 @@ def test_pauses_grow_and_are_forgotten() -> None:
 
 @pytest.mark.parametrize(("command", "grace", "expected"), [(WAITS, 30.0, 0), (STAYS, 0.2, -9)])
 def test_the_end_of_a_group(command: list[str], grace: float, expected: int) -> None:
-    """Processes end because their input is closed; those that stay are killed, and none starts afterwards."""
+    """Processes end when their input is closed; the remaining ones are killed, and no others start."""
     group = Group()
     codes: list[int] = []
     thread = threading.Thread(target=lambda: codes.append(group.run(command, "first")))
@@ -43,7 +43,7 @@ def test_the_end_of_a_group(command: list[str], grace: float, expected: int) -> 
 
 
 def test_a_process_that_does_not_read() -> None:
-    """Its exit code is reported, and not that its pipe was closed."""
+    """Its exit code is reported instead of the closed pipe."""
     assert Group().run([sys.executable, "-c", "import sys; sys.exit(3)"], "x" * 65536 * 4) == 3
 
 
@@ -61,7 +61,7 @@ def opened(data: bytes) -> list[str]:
 
 
 def test_the_order_is_not_shown() -> None:
-    """Dask logs the arguments of tasks that fail; and it can read the task where this package is missing."""
+    """Dask logs the arguments of failed tasks. It can read the task even without this package."""
     made = task({"group": "g", "command": [], "first_line": "secret"}, "t-1")
     assert "secret" not in repr(made)
     assert b"secret" in pickle.dumps(made)

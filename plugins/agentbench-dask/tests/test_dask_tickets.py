@@ -61,7 +61,7 @@ def test_a_cluster_on_this_machine(tickets: Any, places: Any, ends: Ends) -> Non
 
 @pytest.mark.long
 def test_the_process_of_a_killed_dask_worker_ends(scheduler: str, cluster: Any, tickets: Any, places: Any) -> None:
-    """It ends at once, and its ticket starts on another Dask worker: here on one that joins late."""
+    """It ends at once, and its ticket starts on another Dask worker, here one that joins late."""
     each = tickets(scheduler)
     each.start()
     each.want(2)
@@ -79,7 +79,7 @@ def test_the_process_of_a_killed_dask_worker_ends(scheduler: str, cluster: Any, 
 
 
 def test_a_killed_launcher_is_replaced(scheduler: str, tickets: Any, places: Any, notes: Any) -> None:
-    """Processes go on, the new launcher counts them, and close ends them although it did not start them."""
+    """Its processes continue; the new launcher counts them, and ends them when it is closed."""
     each = tickets(scheduler)
     each.start()
     each.want(1)
@@ -100,7 +100,7 @@ def test_a_killed_launcher_is_replaced(scheduler: str, tickets: Any, places: Any
 def test_a_launcher_that_keeps_dying_is_an_error(
     scheduler: str, tickets: Any, notes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the last start, the executor is told once, with the reason."""
+    """After the last start, the executor is notified once, with the reason."""
     monkeypatch.setattr(tickets_module, "RESTARTS", 0)
     each = tickets(scheduler)
     each.start()
@@ -111,7 +111,7 @@ def test_a_launcher_that_keeps_dying_is_an_error(
 
 
 def test_processes_that_fail(scheduler: str, tickets: Any, notes: Any) -> None:
-    """They are reported once, the node rests longer each time, and others take the tickets meanwhile."""
+    """They are reported once. The node pauses longer each time, while other nodes run the tickets."""
     each = tickets(scheduler, command=FAILS)
     each.start()
     each.want(1)
@@ -164,7 +164,7 @@ def test_a_killed_coordinator_leaves_no_process(
 
 
 def test_tickets_that_fail(cluster: Any, tickets: Any, notes: Any, ends: Ends, tmp_path: Path) -> None:
-    """If Dask can run none, such as with a broken installation on all nodes, this is an error; Dask workers survive."""
+    """If Dask can run no ticket, for example because all installations are broken, this is an error."""
     preload = tmp_path / "broken.py"
     preload.write_text("import sys\nsys.modules['agentbench_dask'] = None\n")
     address = cluster.scheduler()
@@ -180,7 +180,7 @@ def test_tickets_that_fail(cluster: Any, tickets: Any, notes: Any, ends: Ends, t
 
 
 def test_the_end_of_the_cluster_on_this_machine(tickets: Any, places: Any, notes: Any) -> None:
-    """Its worker processes end, and the executor is told once."""
+    """Its worker processes end, and the executor is notified once."""
     each = tickets(processes=1)
     each.start()
     each.want(1)

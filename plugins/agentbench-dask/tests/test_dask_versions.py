@@ -1,4 +1,4 @@
-"""Versions in a Dask cluster that do not fit."""
+"""Incompatible versions in a Dask cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def found(scheduler: Any = None, **workers: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("versions", [found(), found(w1=reported(), w2=reported())])
 def test_equal_versions(versions: dict[str, Any]) -> None:
-    """Also without workers, which may join later."""
+    """Equal versions are accepted, even without workers, which may join later."""
     assert check_versions(versions) == []
 
 
@@ -34,7 +34,7 @@ def test_equal_versions(versions: dict[str, Any]) -> None:
     ],
 )
 def test_a_cluster_that_runs_no_tickets(versions: dict[str, Any], problem: str) -> None:
-    """Refused before the run starts, with a remedy."""
+    """The cluster is refused before the run starts, with a remedy."""
     with pytest.raises(UnavailableError) as caught:
         check_versions(versions)
     assert (caught.value.message, caught.value.remedy) == (problem, UPDATE)
@@ -58,12 +58,12 @@ def test_a_cluster_that_runs_no_tickets(versions: dict[str, Any], problem: str) 
     ],
 )
 def test_differences_are_noted(versions: dict[str, Any], notes: list[str]) -> None:
-    """Other workers can run tickets, or it may work nevertheless. The scheduler needs no package of ours."""
+    """Other workers can run tickets, or the difference is harmless. The scheduler does not need this package."""
     assert check_versions(versions) == notes
 
 
 def test_workers_without_the_package() -> None:
-    """They get no tickets, unless no version is known at all: older versions of distributed do not tell it."""
+    """They get no tickets, unless no versions are known: older versions of distributed do not report them."""
     assert unable(found(w1=reported(), w2=reported(ours=None))) == ["w2"]
     unknown = reported(ours=None)
     assert unable({"client": unknown, "scheduler": unknown, "workers": {"w1": unknown}}) == []

@@ -1,4 +1,4 @@
-"""The fixtures of the kit, in a directory of their own, and commands and runs that tests look at while they run."""
+"""The kit's fixtures, in a separate directory, and commands and runs that tests observe while they are running."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def agentbench(capfd: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
 
 
 def eventually(find: Callable[[], T], what: object = "") -> T:
-    """What ``find`` returns as soon as it is true; fails after a long time. ``what`` is shown then."""
+"""The first true result of ``find``; fails after a long time, and then shows ``what``."""
     until = time.monotonic() + PATIENCE_SEC
     while not (found := find()):
         assert time.monotonic() < until, f"it did not happen in time {what() if callable(what) else what}"
@@ -76,7 +76,7 @@ def eventually(find: Callable[[], T], what: object = "") -> T:
 
 @attrs.frozen(eq=False)
 class Command:
-    """A command in a process of its own, which leads a group."""
+    """A command in its own process and process group."""
 
     process: subprocess.Popen[bytes]
     directory: Path
@@ -93,7 +93,7 @@ class Command:
 
     @property
     def workers(self) -> Sequence[int]:
-        """The ids of the worker processes that it has started and that still run, the first one first."""
+        """Ids of the running worker processes that it has started, oldest first."""
         children = [pid for pid in processes() if parent(pid) == self.process.pid]
         return sorted((pid for pid in children if "--stdin" in command_line(pid)), key=_started)
 
@@ -102,7 +102,7 @@ class Command:
         self.process.send_signal(number)
 
     def wait(self, seconds: float = PATIENCE_SEC) -> Ended:
-        """Wait for its end."""
+        """Wait until it has ended."""
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -115,7 +115,7 @@ Start = Callable[..., Command]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Start the command in a process, and kill everything that is left of it at the end."""
+    """Start the command in a process, and kill its remaining processes at the end."""
     commands: list[Command] = []
 
     def run(*arguments: str, **variables: str) -> Command:
@@ -156,7 +156,7 @@ def processes() -> Sequence[int]:
 
 
 def command_line(pid: int) -> Sequence[str]:
-    """Program and arguments of a process; empty if it has ended."""
+    """The program and arguments of a process; empty if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")[:-1]
     except OSError:
@@ -173,7 +173,7 @@ def _started(pid: int) -> int:
 
 
 def _status(pid: int, field: int) -> str:
-    """A field of a process, counted from its state."""
+    """A field of a process's status, counted from its state."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -182,7 +182,7 @@ def _status(pid: int, field: int) -> str:
 
 
 def survivors(place: Path) -> Sequence[int]:
-    """The processes that work in a directory or below it, without this one."""
+    """The processes, except this one, whose working directory is in a directory."""
     found = []
     for pid in processes():
         try:
@@ -199,13 +199,13 @@ def survivors(place: Path) -> Sequence[int]:
 
 @attrs.frozen
 class Gates:
-    """Tasks whose tests wait until the test lets them go on."""
+    """Tasks whose commands wait until the test lets them continue."""
 
     directory: Path
     make_task: MakeTask
 
     def task(self, name: str) -> None:
-        """Write a task. The command of its solution says that it runs, and waits for the gate."""
+        """Write a task. Its passing command reports that it has started, and waits for the gate."""
         started, opened = self.directory / f"{name}.started", self.directory / f"{name}.open"
         command = f"echo $$ >> {started}; until test -e {opened}; do sleep 0.05; done; echo fixed > app.txt"
         directory = self.make_task(
@@ -217,12 +217,12 @@ class Gates:
         (directory / "solution.yaml").write_text(yaml.safe_dump([call]))
 
     def open(self, *names: str) -> None:
-        """Let tasks go on, now and later."""
+        """Let tasks continue, now and later."""
         for name in names:
             (self.directory / f"{name}.open").touch()
 
     def started(self, name: str) -> int:
-        """How often its command was started."""
+        """Number of times its command was started."""
         path = self.directory / f"{name}.started"
         return len(path.read_text().split()) if path.exists() else 0
 
@@ -241,7 +241,7 @@ def only_run(out: str | Path = "artifacts/runs") -> RunView:
 
 
 def seen(run: RunView) -> Sequence[Mapping[str, Any]]:
-    """Records and files as readers see them, without ids, times and order."""
+    """Records and files as readers see them, without ids and times, in a fixed order."""
     found = [
         {**{name: value for name, value in dump(record).items() if name not in _VARYING}, "files": _files(run, record)}
         for record in run.records()

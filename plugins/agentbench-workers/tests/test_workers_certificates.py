@@ -1,4 +1,4 @@
-"""Certificates in a directory: their content, their modes, further workers, and what is refused."""
+"""Certificates in a directory: their content, their modes, additional workers, and refusals."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_content_of_the_certificates(tmp_path: Path) -> None:
 
 
 def test_further_workers_of_the_same_authority(tmp_path: Path) -> None:
-    """Files that exist stay as they are; new certificates end with the authority."""
+    """Existing files are unchanged; new certificates expire with the authority."""
     directory = tmp_path / "certs"
     make_certificates(directory, HOSTS, 1, days=7)
     before = content(directory)
@@ -92,7 +92,7 @@ def test_further_workers_of_the_same_authority(tmp_path: Path) -> None:
 
 
 def test_a_lost_coordinator_is_made_again(tmp_path: Path) -> None:
-    """With other hosts, for example, once the old files are away."""
+    """After its files were deleted, it is created again, possibly for other hosts."""
     files = make_certificates(tmp_path / "certs", HOSTS, 1)
     for path in (files.certificate("coordinator"), files.key("coordinator")):
         path.unlink()
@@ -102,7 +102,7 @@ def test_a_lost_coordinator_is_made_again(tmp_path: Path) -> None:
 
 
 def test_all_wrong_arguments_are_reported_at_once(tmp_path: Path) -> None:
-    """And nothing is created."""
+    """All wrong arguments are reported at once, and nothing is created."""
     hosts = ("https://a.example", "a.example:80", "*.example", "0.0.0.0", "1.2.3", "bücher.example", "", "fe80::1%lo")
     with pytest.raises(InputError) as caught:
         make_certificates(tmp_path / "certs", hosts, 0, days=100_000)
@@ -126,7 +126,7 @@ def damage(files: Certificates, name: str) -> None:
 
 
 def swap(files: Certificates, name: str) -> None:
-    """Exchange a key for the one of another pair."""
+    """Replace a key with the key of another pair."""
     (files.directory / name).write_bytes(files.key("worker-2").read_bytes())
 
 
@@ -145,7 +145,7 @@ def swap(files: Certificates, name: str) -> None:
     ],
 )
 def test_directories_that_are_not_whole(tmp_path: Path, change: object, name: str, message: str) -> None:
-    """What is wrong is named, with a remedy, and nothing is written."""
+    """The error names the problem and a remedy, and nothing is written."""
     files = make_certificates(tmp_path / "certs", HOSTS, 2)
     assert callable(change)
     change(files, name)
@@ -157,7 +157,7 @@ def test_directories_that_are_not_whole(tmp_path: Path, change: object, name: st
 
 
 def test_certificates_of_another_authority(tmp_path: Path) -> None:
-    """An authority that was replaced or removed does not continue with the certificates of the former one."""
+    """If the authority was replaced or removed, certificates of the former authority are refused."""
     files, other = (make_certificates(tmp_path / name, HOSTS, 1) for name in ("certs", "other"))
     for path in (files.certificate("ca"), files.key("ca")):
         path.write_bytes((other.directory / path.name).read_bytes())
@@ -172,7 +172,7 @@ def test_certificates_of_another_authority(tmp_path: Path) -> None:
 
 
 def test_a_coordinator_for_other_hosts(tmp_path: Path) -> None:
-    """It is not replaced, and its hosts are shown."""
+    """The coordinator's certificate is not replaced, and its hosts are shown."""
     files = make_certificates(tmp_path / "certs", HOSTS, 1)
     with pytest.raises(InputError) as caught:
         make_certificates(files.directory, ["head.example"], 2)
@@ -184,7 +184,7 @@ def test_a_coordinator_for_other_hosts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
 def test_directories_open_to_others(tmp_path: Path, mode: int) -> None:
-    """They could replace files or read keys."""
+    """Other users could replace files or read keys."""
     (tmp_path / "certs").mkdir()
     (tmp_path / "certs").chmod(mode)
     with pytest.raises(InputError, match=r"is accessible to other users\n.*chmod 700"):
@@ -202,7 +202,7 @@ def test_paths_that_are_not_directories(tmp_path: Path) -> None:
 
 
 def test_links_are_not_followed_when_files_are_written(tmp_path: Path) -> None:
-    """A link instead of a file that is to be made counts as that file."""
+    """A link in place of a file counts as the existing file."""
     (tmp_path / "certs").mkdir(mode=0o700)
     (tmp_path / "certs/worker-1.key").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InputError, match=r"worker-1.key exists without worker-1.pem"):
@@ -212,7 +212,7 @@ def test_links_are_not_followed_when_files_are_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("written", range(8))
 def test_a_command_that_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int) -> None:
-    """After any number of files, the command can be run again; at most one file must be deleted, which it names."""
+    """After any number of files, the command can be run again. It names the one file to delete, if any."""
     directory, write, left = tmp_path / "with blanks", certificates._write_file, iter(range(written))
 
     def write_some(path: Path, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""``executor certs`` and ``worker doctor``, as they are typed."""
+"""``executor certs`` and ``worker doctor``, as typed by users."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def moon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_certs_prints_which_machine_needs_which_files(agentbench: Any, tmp_path: Path) -> None:
-    """Never a key, and the key of the authority is for no machine."""
+    """No key is printed, and the authority's key is for no machine."""
     done = agentbench(*HEAD, "--workers", "2", "--days", "3")
     assert (done.code, done.err) == (0, "")
     rows = [line.split() for line in done.out.splitlines()]
@@ -94,7 +94,7 @@ def test_certs_prints_which_machine_needs_which_files(agentbench: Any, tmp_path:
 
 
 def test_certs_adds_workers(agentbench: Any) -> None:
-    """What exists is kept, and shown as such."""
+    """Existing certificates are kept, and shown as kept."""
     agentbench(*HEAD)
     done = agentbench(*HEAD, "--workers", "2")
     assert [line.split()[:2] for line in done.out.splitlines()[1:4]] == [
@@ -154,7 +154,7 @@ def test_doctor_as_json(agentbench: Any) -> None:
 
 
 def test_doctor_of_a_sandbox_that_cannot_be_used(moon: None, agentbench: Any) -> None:
-    """It is a failure only if it was named; the others can be used."""
+    """It is a failure only if it was named, since other sandboxes can be used."""
     named = agentbench("worker", "doctor", "--sandbox", "moon", "--sandbox", "local")
     assert named.code == 1
     assert re.search(r"^failed +sandbox moon +there is no moon\n +-> Wait\.$", named.out, re.MULTILINE)
@@ -195,7 +195,7 @@ def test_doctor_uses_the_options_of_the_project(agentbench: Any, tmp_path: Path)
 
 
 def test_doctor_shows_the_programs_of_agents(moon: None, agentbench: Any) -> None:
-    """Also those of variants; one that is missing is a warning."""
+    """Programs of variants are included. A missing program is a warning."""
     done = agentbench("worker", "doctor", "--sandbox", "local")
     assert done.code == 0
     assert re.search(r"^ok +program walker +walker 1 sha256:0$", done.out, re.MULTILINE)
@@ -209,7 +209,7 @@ def test_doctor_shows_the_programs_of_agents(moon: None, agentbench: Any) -> Non
 
 
 def test_limits_of_control_groups(tmp_path: Path) -> None:
-    """The smallest limit of the group and of all that contain it; none, and files that are missing."""
+    """The smallest limit of the group and its parents counts. There may be no limit, or no file."""
     proc, groups = tmp_path / "proc", tmp_path / "cgroup"
     (groups / "job/step").mkdir(parents=True)
     (proc / "self").mkdir(parents=True)
@@ -228,7 +228,7 @@ def test_limits_of_control_groups(tmp_path: Path) -> None:
 
 
 def test_readme_documents_every_command_and_option() -> None:
-    """With the same words as ``--help``."""
+    """The README uses the same words as ``--help``."""
     text = README.read_text()
     for group in (executor, worker):
         for name, command in group.commands.items():

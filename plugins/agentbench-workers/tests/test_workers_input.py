@@ -31,7 +31,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers try for half a second only."""
+    """Workers only try for half a second."""
     monkeypatch.setattr(calls, "PATIENCE_SEC", 0.5)
 
 
@@ -59,7 +59,7 @@ def taken() -> Iterator[str]:
 
 
 def refused(agentbench: Any, *options: str, code: int = 2) -> str:
-    """The error of a run that does not begin, without the note about the sandbox."""
+    """The error of a run that does not start, without the note about the sandbox."""
     done = agentbench(*RUN, *options)
     assert (done.code, done.out) == (code, ""), done.err
     assert not Path("artifacts").exists()
@@ -75,7 +75,7 @@ NO_ADDRESSES = (
 
 @pytest.mark.parametrize("listen", NO_ADDRESSES)
 def test_addresses_that_are_none(make_task: Any, agentbench: Any, listen: str) -> None:
-    """They are shown, with an example."""
+    """The error shows the invalid address and an example."""
     make_task()
     error = refused(agentbench, *flags(listen=listen, processes=1))
     assert error.startswith(f"executor.listen={listen[:200]}")
@@ -92,7 +92,7 @@ def test_addresses_of_other_machines(make_task: Any, agentbench: Any, files: Cer
 
 
 def test_a_port_that_is_taken(make_task: Any, agentbench: Any, files: Certificates, taken: str) -> None:
-    """Also with certificates."""
+    """A port in use is an error, with and without certificates."""
     make_task()
     for options in (flags(listen=taken, **tls(files)), flags(listen=taken, processes=1)):
         assert refused(agentbench, *options).startswith(f"cannot listen on {taken}: Address already in use\nChoose")
@@ -100,7 +100,7 @@ def test_a_port_that_is_taken(make_task: Any, agentbench: Any, files: Certificat
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]", "192.0.2.1", "example.org"])
 def test_other_machines_need_certificates(make_task: Any, agentbench: Any, host: str) -> None:
-    """The command to make them is shown."""
+    """The error shows the command that creates certificates."""
     make_task()
     error = refused(agentbench, *flags(listen=f"{host}:7000", processes=1))
     assert error.startswith(f"{host}:7000 is not on the loopback interface, so workers need certificates to connect\n")
@@ -111,7 +111,7 @@ def test_other_machines_need_certificates(make_task: Any, agentbench: Any, host:
     "options", [{"processes": 0}, {"listen": "127.0.0.1:0"}, {"listen": "localhost:0", "processes": 0}]
 )
 def test_no_worker_can_come(make_task: Any, agentbench: Any, options: dict[str, object]) -> None:
-    """Without certificates, only processes that the run starts itself know its token."""
+    """Without certificates, only processes started by the run have its token."""
     make_task()
     error = refused(agentbench, *flags(**options))
     assert "no worker could connect" in error
@@ -119,7 +119,7 @@ def test_no_worker_can_come(make_task: Any, agentbench: Any, options: dict[str, 
 
 
 def test_only_some_of_the_files(make_task: Any, agentbench: Any, files: Certificates) -> None:
-    """TLS needs all three."""
+    """TLS requires all three files."""
     make_task()
     for left_out in ("ca", "certificate", "key"):
         some = {name: path for name, path in tls(files).items() if name != left_out}
@@ -130,7 +130,7 @@ def test_only_some_of_the_files(make_task: Any, agentbench: Any, files: Certific
 
 
 def test_files_that_cannot_be_used(make_task: Any, agentbench: Any, files: Certificates, tmp_path: Path) -> None:
-    """All problems at once; and the files of a worker."""
+    """All problems are reported at once, including the use of a worker's files."""
     make_task()
     missing = flags(listen="127.0.0.1:0", ca=tmp_path / "a", certificate=tmp_path / "b", key=tmp_path)
     error = refused(agentbench, *missing)
@@ -141,7 +141,7 @@ def test_files_that_cannot_be_used(make_task: Any, agentbench: Any, files: Certi
 
 
 def test_processes_with_certificates(make_task: Any, agentbench: Any, files: Certificates) -> None:
-    """Started processes have none."""
+    """Processes started by the run have no certificates."""
     make_task()
     error = refused(agentbench, *flags(listen="127.0.0.1:0", processes=2, **tls(files)))
     assert error.startswith("executor.processes starts workers without certificates")
@@ -179,20 +179,20 @@ def worker(agentbench: Any, *options: str, code: int) -> str:
 
 
 def test_worker_without_an_address(agentbench: Any) -> None:
-    """The option is named."""
+    """The error names the option."""
     assert "pass the address of the coordinator: --connect HOST:PORT" in worker(agentbench, code=2)
 
 
 @pytest.mark.parametrize("connect", NO_ADDRESSES)
 def test_worker_with_a_wrong_address(agentbench: Any, files: Certificates, connect: str) -> None:
-    """Nothing is connected to."""
+    """No connection is made."""
     error = worker(agentbench, "--connect", connect, *arguments(files), code=2)
     assert f"--connect {connect[:200]}" in error
     assert ": expected HOST:PORT" in error
 
 
 def test_worker_with_wrong_files(agentbench: Any, files: Certificates, taken: str) -> None:
-    """None, some, those of the coordinator, and others that cannot be read."""
+    """No files, some files, the coordinator's files, and unreadable ones."""
     to = ("--connect", taken)
     assert "requires the run's token" in worker(agentbench, *to, code=2)
     assert "Pass --ca, --certificate and --key" in worker(agentbench, *to, *arguments(files)[:4], code=2)
@@ -203,13 +203,13 @@ def test_worker_with_wrong_files(agentbench: Any, files: Certificates, taken: st
 
 
 def test_worker_with_an_unknown_sandbox(agentbench: Any, files: Certificates, taken: str) -> None:
-    """Found before it connects."""
+    """The unknown sandbox is reported before the worker connects."""
     error = worker(agentbench, "--connect", taken, *arguments(files), "--sandbox", "locl", code=2)
     assert "no sandbox 'locl' (did you mean 'local'?)" in error
 
 
 def test_nobody_listens(agentbench: Any, files: Certificates) -> None:
-    """It tries for some time, and says what to check."""
+    """The worker tries for some time, then reports what to check."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         free = f"127.0.0.1:{listener.getsockname()[1]}"
     error = worker(agentbench, "--connect", free, *arguments(files), code=3)
@@ -245,7 +245,7 @@ def test_another_server_listens(agentbench: Any, files: Certificates) -> None:
 
 @pytest.mark.parametrize("line", ["", "[]", "{", '{"connect": 1}', '{"no_such_option": 1}'])
 def test_standard_input_that_is_not_a_place(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
-    """Only by hand; also one error."""
+    """Invalid input, which only users can cause, is a single error."""
     monkeypatch.setattr("sys.stdin", io.StringIO(line + "\n"))
     with pytest.raises(InputError):
         from_stdin(App(frozenset()))

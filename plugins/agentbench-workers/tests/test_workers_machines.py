@@ -1,4 +1,4 @@
-"""Runs on workers that connect over TLS, as from other machines, and workers that are refused."""
+"""Runs on workers that connect over TLS, as if from other machines, and workers that are refused."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def site(tmp_path: Path) -> Callable[[str], str]:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """Certificates for loopback, ten days old; the one of the third worker has expired."""
+    """Certificates for loopback, ten days old; the third worker's has expired."""
 
     class Earlier(datetime):
         @classmethod
@@ -80,20 +80,20 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @attrs.frozen
 class Head:
-    """A coordinator in a process of its own."""
+    """A coordinator in its own process."""
 
     command: Any
     port: int
     files: Certificates
 
     def to(self, name: str = "worker-1", files: Certificates | None = None, host: str = "127.0.0.1") -> Sequence[str]:
-        """The arguments of a worker with the certificate of that name, which may be of another authority."""
+        """The arguments of a worker with the certificate of this name, possibly from another authority."""
         pair = files or self.files
         paths = ("--certificate", str(pair.certificate(name)), "--key", str(pair.key(name)))
         return ("worker", "run", "--connect", f"{host}:{self.port}", "--ca", str(self.files.certificate("ca")), *paths)
 
     def runs_on(self) -> bool:
-        """Whether it still waits for workers."""
+        """Whether it is still waiting for workers."""
         return self.command.process.poll() is None
 
 
@@ -115,7 +115,7 @@ def head(start: Any, look: Any, files: Certificates) -> Callable[..., Head]:
 
 
 def path_with(directory: str) -> str:
-    """The variable PYTHONPATH with another directory."""
+    """The value of PYTHONPATH with an additional directory."""
     return os.pathsep.join(filter(None, [directory, os.environ.get("PYTHONPATH", "")]))
 
 
@@ -123,7 +123,7 @@ def path_with(directory: str) -> str:
 def test_two_machines(
     make_suite: Any, head: Any, site: Any, start: Any, agentbench: Any, look: Any, other: Any
 ) -> None:
-    """Workers that are refused do not disturb the run; those that are not give the same run as threads."""
+    """Refused workers do not disturb the run; accepted ones produce the same run as threads."""
     make_suite(TASKS)
     first = site("1.0")
     at = head("--agent", "fixer", "--out", "workers", PYTHONPATH=path_with(first))
@@ -174,7 +174,7 @@ def test_two_machines(
 
 
 def test_a_worker_is_interrupted(gates: Any, head: Any, start: Any, agentbench: Any, look: Any) -> None:
-    """Others repeat what it ran; so they do for a worker that does not offer the sandbox of the run."""
+    """Other workers repeat its attempts. A worker without the run's sandbox is refused."""
     for name in ("one", "two"):
         gates.task(name)
     at = head("--agent", "scripted")

@@ -1,4 +1,4 @@
-"""Runs on worker processes of this machine, which are killed, stopped and interrupted while their attempts run."""
+"""Runs on local worker processes that are killed, stopped and interrupted while their attempts are running."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECRETS = {"OPENROUTER_API_KEY": "sk-or-v1-" + "0123abcd" * 8, "MY_PASSWORD": "c
 
 @attrs.frozen
 class Stage:
-    """A run on two processes, both of which run an attempt."""
+    """A run on two processes, each of which is running an attempt."""
 
     start: Any
     command: Any
@@ -65,7 +65,7 @@ class Stage:
 
 @pytest.fixture
 def stage(start: Any, gates: Any, look: Any) -> Callable[..., Stage]:
-    """Start a run, and wait until both attempts run."""
+    """Start a run, and wait until both attempts are running."""
 
     def begin(*arguments: str, **variables: str) -> Stage:
         for name in TASKS:
@@ -94,7 +94,7 @@ def test_one_worker_is_killed(stage: Any, look: Any) -> None:
 
 
 def test_all_workers_are_killed(stage: Any, look: Any) -> None:
-    """The run stops with the end of the last one as reason, and can be resumed."""
+    """The run stops because the last worker has ended, and can be resumed."""
     at = stage()
     first, second = at.command.workers
     os.kill(first, signal.SIGKILL)
@@ -113,7 +113,7 @@ def test_all_workers_are_killed(stage: Any, look: Any) -> None:
 
 @pytest.mark.long
 def test_a_worker_is_stopped(stage: Any, look: Any) -> None:
-    """Another repeats its attempt after the lease; when it goes on, it is refused, and ends before the run does."""
+    """Another worker repeats its attempt after the lease. When it continues, it is refused, and ends before the run."""
     at = stage("--set", "executor.lease_sec=4")
     name, process = at.worker_of("one")
     other, _ = at.worker_of("two")
@@ -134,7 +134,7 @@ def test_a_worker_is_stopped(stage: Any, look: Any) -> None:
 
 
 def test_ctrl_c(stage: Any, look: Any) -> None:
-    """What runs is recorded as interrupted, nothing is left, and the run can be resumed."""
+    """Running attempts are recorded as interrupted, no process is left, and the run can be resumed."""
     at = stage()
     at.command.signal(signal.SIGINT)
     done = at.command.wait()
@@ -150,7 +150,7 @@ def test_ctrl_c(stage: Any, look: Any) -> None:
 
 
 def test_the_coordinator_is_killed(stage: Any, look: Any) -> None:
-    """Its workers end by themselves, with all that they have started; the run can be resumed."""
+    """Its workers and all their processes end by themselves, and the run can be resumed."""
     at = stage()
     workers = at.command.workers
     at.command.signal(signal.SIGKILL)
@@ -163,7 +163,7 @@ def test_the_coordinator_is_killed(stage: Any, look: Any) -> None:
 
 
 def test_a_run_under_way(stage: Any, agentbench: Any, look: Any) -> None:
-    """`runs show` names the workers of attempts that have ended and of those that run; `report` has the results."""
+    """`runs show` names the workers of ended and running attempts; `report` contains the results."""
     at = stage()
     shown = agentbench("runs", "show", str(at.run.directory))
     assert (shown.code, shown.err) == (0, "")
@@ -185,7 +185,7 @@ def test_a_run_under_way(stage: Any, agentbench: Any, look: Any) -> None:
 
 
 def test_what_a_running_worker_knows(stage: Any, look: Any) -> None:
-    """No secret is in its variables, and the token is in no command line."""
+    """Its variables contain no secrets, and no command line contains the token."""
     at = stage("--progress", "json", **SECRETS)
     for pid in at.command.workers:
         content = Path(f"/proc/{pid}/environ").read_text()

@@ -1,4 +1,4 @@
-"""The server of a coordinator against clients that are broken, slow or hostile, over real sockets."""
+"""The coordinator's server with broken, slow and hostile clients, over real sockets."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Serve = Callable[..., CoordinatorServer]
 
 
 def echo(peer: str, method: str, document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Answers with what it got, in two parts."""
+    """Answer with the received document, in two parts."""
     yield {"peer": peer, "method": method}
     yield dict(document)
 
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Start a server; all are closed at the end."""
+    """Start a server; all servers are closed at the end."""
     with contextlib.ExitStack() as stack:
 
         def start(call: Any = echo, context: ssl.SSLContext | None = None) -> CoordinatorServer:
@@ -64,7 +64,7 @@ def connect(server: CoordinatorServer) -> socket.socket:
 
 
 def request(body: bytes, *, path: str = "/v1/take", token: str = TOKEN, length: str | None = None) -> bytes:
-    """The bytes of a request; ``length`` replaces its Content-Length, and an empty one leaves it out."""
+    """The bytes of a request; ``length`` replaces its Content-Length, or omits it if empty."""
     lines = [f"POST {path} HTTP/1.1", "Host: x", f"Authorization: Bearer {token}"]
     length = str(len(body)) if length is None else length
     lines += [f"Content-Length: {length}"] if length else []
@@ -72,7 +72,7 @@ def request(body: bytes, *, path: str = "/v1/take", token: str = TOKEN, length: 
 
 
 def answer(server: CoordinatorServer, sent: bytes) -> str:
-    """What the server sends until it closes the connection."""
+    """Everything that the server sends before it closes the connection."""
     with connect(server) as connection:
         connection.sendall(sent)
         received = b""
@@ -82,14 +82,14 @@ def answer(server: CoordinatorServer, sent: bytes) -> str:
 
 
 def works(server: CoordinatorServer, context: ssl.SSLContext | None = None) -> bool:
-    """Whether a good client gets its answer."""
+    """Whether a correct client gets its answer."""
     with Client(server.address, "" if context else TOKEN, context) as client:
         parts = list(client.call("take", {"number": 1}))
     return parts == [{"peer": "worker-1" if context else "", "method": "take"}, {"number": 1}]
 
 
 def test_calls_share_a_connection(serve: Serve) -> None:
-    """And each answer has all its parts, as they are made."""
+    """Each answer has all its parts, which are sent as they are created."""
     server = serve()
     with connect(server) as connection, connection.makefile("rb") as lines:
         for number in range(3):
@@ -139,7 +139,7 @@ REFUSED: Mapping[str, tuple[bytes, int, str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_requests_that_are_refused(serve: Serve, name: str) -> None:
-    """W09: Each with a status and one reason; the call is not made, and others are answered."""
+    """W09: Each gets a status and one reason. The call is not made, and other calls are answered."""
     calls: list[str] = []
 
     def call(peer: str, method: str, document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -157,14 +157,14 @@ def test_requests_that_are_refused(serve: Serve, name: str) -> None:
 
 
 def test_the_client_says_why_it_was_refused(serve: Serve) -> None:
-    """It does not try again."""
+    """The client reports the reason, and does not try again."""
     with Client(serve().address, "wrong", None) as client, pytest.raises(UnavailableError) as caught:
         list(client.call("hello", {}))
     assert "refused the call 'hello': the token of this run is missing or wrong" in caught.value.message
 
 
 def test_large_requests(serve: Serve) -> None:
-    """Almost the limit is accepted; beyond it, or with a wrong token, the reason arrives although nobody reads."""
+    """Almost the limit is accepted. Above it, or with a wrong token, the reason arrives although nobody reads."""
     server = serve()
     document = {"data": "x" * (LARGEST - 100)}
     with Client(server.address, TOKEN, None) as client:
@@ -177,7 +177,7 @@ def test_large_requests(serve: Serve) -> None:
 
 @pytest.mark.parametrize("cut", [b"POST /v1/ta", request(b"{}")[:-4], request(b'{"a": "b"}', length="1000")])
 def test_a_connection_that_is_cut(serve: Serve, cut: bytes) -> None:
-    """In the first line, in the headers and in the body; it is not a call, and its thread ends."""
+    """Whether in the first line, the headers or the body: no call is made, and the thread ends."""
     calls: list[str] = []
 
     def call(peer: str, method: str, document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -198,7 +198,7 @@ def test_a_connection_that_is_cut(serve: Serve, cut: bytes) -> None:
 
 
 def test_a_client_that_leaves_during_an_answer(serve: Serve) -> None:
-    """Only its own connection ends, and the answer is not made to the end."""
+    """Only its own connection ends, and the answer is not completed."""
     ended = threading.Event()
 
     def call(peer: str, method: str, document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -219,7 +219,7 @@ def test_a_client_that_leaves_during_an_answer(serve: Serve) -> None:
 
 
 def test_a_call_that_fails_is_a_broken_connection(serve: Serve) -> None:
-    """The client repeats it; an answer that is cut is never taken for a whole one."""
+    """The client repeats the call; a truncated answer never counts as complete."""
 
     def call(peer: str, method: str, document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield {"part": 1}
@@ -230,7 +230,7 @@ def test_a_call_that_fails_is_a_broken_connection(serve: Serve) -> None:
 
 
 def test_many_idle_connections(serve: Serve) -> None:
-    """300 of them do not keep others waiting, and all are cut when the server is closed."""
+    """300 idle connections do not delay others, and all are closed with the server."""
     server = serve()
     with contextlib.ExitStack() as stack:
         idle = [stack.enter_context(connect(server)) for _ in range(300)]
@@ -242,7 +242,7 @@ def test_many_idle_connections(serve: Serve) -> None:
 
 
 def test_handshakes_that_do_not_end(serve: Serve, files: Certificates) -> None:
-    """W09: Clients that connect and send nothing, or half a record, keep nobody waiting."""
+    """W09: Clients that connect and send nothing, or half a record, do not delay others."""
     server = serve(context=server_of(files))
     with contextlib.ExitStack() as stack:
         idle = [stack.enter_context(connect(server)) for _ in range(20)]
@@ -252,7 +252,7 @@ def test_handshakes_that_do_not_end(serve: Serve, files: Certificates) -> None:
 
 
 def test_half_a_record_after_the_handshake(serve: Serve, files: Certificates) -> None:
-    """The connection waits for the rest, others do not, and closing the server cuts it."""
+    """The connection waits for the rest, other connections do not, and closing the server ends it."""
     server = serve(context=server_of(files))
     with connect(server) as plain:
         into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -275,7 +275,7 @@ def test_half_a_record_after_the_handshake(serve: Serve, files: Certificates) ->
 
 
 def test_plain_http_to_the_port_of_tls(serve: Serve, files: Certificates) -> None:
-    """The client has an error, and the server goes on."""
+    """The client gets an error, and the server continues."""
     server = serve(context=server_of(files))
     with Client(server.address, TOKEN, None) as client, pytest.raises(ConnectionError):
         list(client.call("hello", {}))
@@ -285,7 +285,7 @@ def test_plain_http_to_the_port_of_tls(serve: Serve, files: Certificates) -> Non
 
 
 def test_tls_to_the_plain_port(serve: Serve, files: Certificates) -> None:
-    """One line that says so, and no second attempt."""
+    """One line explains the error, and the client does not try again."""
     server = serve()
     with Client(server.address, "", client_of(files)) as client, pytest.raises(UnavailableError) as caught:
         list(client.call("hello", {}))
@@ -294,7 +294,7 @@ def test_tls_to_the_plain_port(serve: Serve, files: Certificates) -> None:
 
 
 def test_worker_without_a_name(serve: Serve, files: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A certificate of the right authority that names nobody is refused."""
+    """A certificate from the right authority, but without a name, is refused."""
 
     def nobody(certificate: object) -> str:
         raise InputError("the certificate of a worker must have one DNS name")
@@ -306,7 +306,7 @@ def test_worker_without_a_name(serve: Serve, files: Certificates, monkeypatch: p
 
 
 def test_close_is_idempotent(serve: Serve) -> None:
-    """Also before it was started; the port is free again."""
+    """The server can be closed again, even before it was started. The port is free afterwards."""
     server = serve()
     port = server.server_address[1]
     server.close()

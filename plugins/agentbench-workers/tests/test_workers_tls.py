@@ -1,4 +1,4 @@
-"""TLS over real sockets on loopback: what a coordinator and a worker accept, and what they refuse."""
+"""TLS over real sockets on loopback: the certificates that coordinators and workers accept and refuse."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """Certificates for loopback of another authority."""
+    """Certificates for loopback from another authority."""
     return make_certificates(tmp_path_factory.mktemp("made") / "certs", ["localhost"], 1)
 
 
@@ -105,7 +105,7 @@ def client_of(files: Certificates, name: str = "worker-1") -> ssl.SSLContext:
 
 
 def unchecked(protocol: int, ca: Certificates, pair: tuple[Path, Path] | None) -> ssl.SSLContext:
-    """The context of a peer that does not check its own files, as another program would."""
+    """The context of a peer that does not check its own files, as in another program."""
     context = ssl.SSLContext(protocol)
     context.load_verify_locations(ca.certificate("ca"))
     if pair:
@@ -119,7 +119,7 @@ def pair_of(files: Certificates, name: str) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "::1"])
 def test_a_worker_and_its_coordinator(files: Certificates, name: str) -> None:
-    """Under each of its names; the coordinator knows which worker it is."""
+    """The worker connects under each of the coordinator's names, and is identified by its own."""
     met = meet(server_of(files), client_of(files, "worker-2"), name)
     assert peer_name(met.server) == "worker-2"
     version, certificate = met.client
@@ -136,7 +136,7 @@ def test_the_certificates_satisfy_strict_rules(files: Certificates) -> None:
 
 
 def test_no_session_is_resumed(files: Certificates) -> None:
-    """Each connection shows its certificate."""
+    """Every connection presents a certificate."""
     server = server_of(files)
     assert server.num_tickets == 0
     assert (server.minimum_version, client_of(files).minimum_version) == (ssl.TLSVersion.TLSv1_3,) * 2
@@ -154,7 +154,7 @@ def test_a_worker_as_coordinator(files: Certificates) -> None:
 
 
 def test_a_coordinator_as_worker(files: Certificates) -> None:
-    """The coordinator refuses it, and nothing was sent to it."""
+    """The coordinator refuses it, and sends nothing to it."""
     met = meet(server_of(files), unchecked(ssl.PROTOCOL_TLS_CLIENT, files, pair_of(files, "coordinator")))
     assert "unsuitable certificate purpose" in str(met.server)
     assert why(met.server) == "the other side's certificate is for the other role"
@@ -162,14 +162,14 @@ def test_a_coordinator_as_worker(files: Certificates) -> None:
 
 
 def test_no_certificate(files: Certificates) -> None:
-    """W09: The handshake of TLS 1.3 ends for the client before the server has seen its certificate."""
+    """W09: In TLS 1.3, the client's handshake ends before the server has seen its certificate."""
     met = meet(server_of(files), unchecked(ssl.PROTOCOL_TLS_CLIENT, files, None))
     assert why(met.server) == "the other side has no certificate"
     assert why(met.client) == "the other side requires a certificate"
 
 
 def test_another_authority(files: Certificates, other: Certificates) -> None:
-    """W09: Refused by both sides."""
+    """W09: Both sides refuse the connection."""
     met = meet(server_of(files), unchecked(ssl.PROTOCOL_TLS_CLIENT, files, pair_of(other, "worker-1")))
     assert why(met.server) == "the other side's certificate was issued by another authority"
     assert why(met.client) == "the other side refused this machine's certificate, which is from another authority"
@@ -179,7 +179,7 @@ def test_another_authority(files: Certificates, other: Certificates) -> None:
 
 
 def test_a_worker_that_signs_others(files: Certificates, tmp_path: Path) -> None:
-    """A worker is no authority: what it signs is refused, with its own certificate in the chain."""
+    """A worker is not an authority: certificates that it signs are refused, even with its own in the chain."""
     signer = (read_certificates(files.certificate("worker-1"))[0], read_key(files.key("worker-1")))
     pair = issue(tmp_path, signer, Role.COORDINATOR, "localhost")
     pair[0].write_bytes(pair[0].read_bytes() + files.certificate("worker-1").read_bytes())
@@ -189,7 +189,7 @@ def test_a_worker_that_signs_others(files: Certificates, tmp_path: Path) -> None
 
 
 def test_another_host(files: Certificates) -> None:
-    """A certificate for other names than the one that the worker connects to."""
+    """The certificate does not contain the name that the worker connects to."""
     met = meet(server_of(files), client_of(files), "other.example")
     assert "not valid for 'other.example'" in str(met.client)
     by_address = meet(server_of(files), client_of(files), "127.0.0.2")
@@ -199,7 +199,7 @@ def test_another_host(files: Certificates) -> None:
 
 
 def test_version_1_2(files: Certificates) -> None:
-    """Refused by both sides, with certificates that are right."""
+    """Both sides refuse the connection, even with correct certificates."""
     client = unchecked(ssl.PROTOCOL_TLS_CLIENT, files, pair_of(files, "worker-1"))
     client.maximum_version = ssl.TLSVersion.TLSv1_2
     met = meet(server_of(files), client)
@@ -211,7 +211,7 @@ def test_version_1_2(files: Certificates) -> None:
 
 
 def test_plain_text(files: Certificates) -> None:
-    """A client without TLS is refused, and receives no more than an alert."""
+    """A client without TLS is refused, and receives at most an alert."""
     received: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -239,7 +239,7 @@ Signer = tuple[x509.Certificate, Any]
 def issue(
     directory: Path, signer: Signer, role: Role | None, name: str, *, starts: timedelta | None = None, days: int = 1
 ) -> tuple[Path, Path]:
-    """A certificate and its key as the command would not make them."""
+    """A certificate and its key that the command would not create."""
     directory.mkdir(exist_ok=True)
     key, start = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC) + (starts or timedelta(days=-10))
     builder = (
@@ -265,7 +265,7 @@ def signer_of(files: Certificates) -> Signer:
 
 
 def test_expired_certificates(files: Certificates, tmp_path: Path) -> None:
-    """Refused by the other side, and by their own before it starts."""
+    """The other side refuses them, and their own side refuses to start."""
     ca = files.certificate("ca")
     worker = issue(tmp_path, signer_of(files), Role.WORKER, "worker-1", days=-1)
     coordinator = issue(tmp_path, signer_of(files), Role.COORDINATOR, "localhost", days=-1)
@@ -290,7 +290,7 @@ def test_certificates_of_the_future(files: Certificates, tmp_path: Path) -> None
 
 
 def test_certificates_without_a_role(files: Certificates, tmp_path: Path) -> None:
-    """OpenSSL accepts them in both roles, so they are refused before they are used."""
+    """OpenSSL accepts them in both roles, so they are refused before use."""
     pair = issue(tmp_path, signer_of(files), None, "localhost")
     for context, name in ((server_context, "coordinator"), (client_context, "worker")):
         with pytest.raises(InputError, match=f"not the certificate of a {name}: its extended key usage is not set"):
@@ -315,14 +315,14 @@ def test_chains(files: Certificates, tmp_path: Path) -> None:
 def test_files_of_the_other_role(
     files: Certificates, context: Callable[..., object], role: str, own: str, peer: str
 ) -> None:
-    """Found before anything is sent."""
+    """They are detected before anything is sent."""
     with pytest.raises(InputError) as caught:
         context(*triple(files, peer))
     assert f"is not the certificate of a {role}: its extended key usage is {own}, not " in str(caught.value)
 
 
 def test_all_problems_of_the_files_at_once(files: Certificates, other: Certificates, tmp_path: Path) -> None:
-    """Each names its file and says what to do."""
+    """Each problem names its file and a remedy."""
     (tmp_path / "text.key").write_text("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
     with pytest.raises(InputError) as caught:
         client_context(tmp_path / "none.pem", files.certificate("coordinator"), tmp_path / "text.key")
@@ -358,7 +358,7 @@ def test_files_that_contain_something_else(files: Certificates, tmp_path: Path) 
 
 
 def test_encrypted_keys(files: Certificates, tmp_path: Path) -> None:
-    """OpenSSL would wait for a password at the terminal."""
+    """OpenSSL would prompt for a password at the terminal."""
     encrypted = tmp_path / "encrypted.key"
     encryption = BestAvailableEncryption(b"secret")
     private = read_key(files.key("worker-1")).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
@@ -380,7 +380,7 @@ def test_encrypted_keys(files: Certificates, tmp_path: Path) -> None:
     ],
 )
 def test_peers_without_a_usable_name(names: tuple[tuple[str, str], ...]) -> None:
-    """Names are shown and recorded, so they contain nothing special."""
+    """Names are shown and recorded, so they must not contain special characters."""
     with pytest.raises(InputError, match="must have one DNS name"):
         peer_name({"subjectAltName": names})
     with pytest.raises(InputError):
@@ -388,7 +388,7 @@ def test_peers_without_a_usable_name(names: tuple[tuple[str, str], ...]) -> None
 
 
 def test_refusals_that_httpx_reports(files: Certificates) -> None:
-    """A worker that the coordinator refuses learns it when it reads the response: the error of TLS is a cause."""
+    """A refused worker learns of it when it reads the response: the TLS error is a cause of httpx's error."""
     refused = unchecked(ssl.PROTOCOL_TLS_CLIENT, files, pair_of(files, "coordinator"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -411,7 +411,7 @@ def test_refusals_that_httpx_reports(files: Certificates) -> None:
 
 
 def test_connections_that_were_cut_are_not_refused(files: Certificates) -> None:
-    """They may work the next time."""
+    """Broken connections may work the next time."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
