@@ -66,7 +66,7 @@ def agentbench(capfd: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
 
 
 def eventually(find: Callable[[], T], what: object = "") -> T:
-"""The first true result of ``find``; fails after a long time, and then shows ``what``."""
+    """The first true result of ``find``; fails after a long time, and then shows ``what``."""
     until = time.monotonic() + PATIENCE_SEC
     while not (found := find()):
         assert time.monotonic() < until, f"it did not happen in time {what() if callable(what) else what}"
