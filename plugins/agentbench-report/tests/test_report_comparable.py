@@ -130,7 +130,15 @@ def test_significant_difference_of_one_variant_is_not_noise(tmp_path: Path) -> N
 def test_other_tasks_in_the_same_positions(tmp_path: Path) -> None:
     a = made(tmp_path / "a")
     b = made(tmp_path / "b", {f"other-{n}": True for n in range(8)})
-    refused(a, b, RefusalReason.TASKS, "0 in both runs", "8 only in this run: task-0 (sha256:", "task-4", "and 3 more")
+    refused(
+        a,
+        b,
+        RefusalReason.TASKS,
+        "Same digest in both runs: 0.",
+        "8 only in this run: task-0 (sha256:",
+        "task-4",
+        "and 3 more",
+    )
     assert (
         "No comparison is possible: no task has a score in both runs."
         in compared(a, b, "--allow-different-tasks").output
@@ -143,8 +151,8 @@ def test_tasks_with_the_same_name_but_different_content(tmp_path: Path) -> None:
         a,
         b,
         RefusalReason.TASKS,
-        "7 in both runs",
-        "same name but different content: task-3",
+        "Same digest in both runs: 7.",
+        "Same name but different digest: task-3.",
         "task-3 (sha256:changed)",
     )
     found = json.loads(compared(a, b, "--allow-different-tasks", "--format", "json").output)

@@ -215,7 +215,7 @@ def test_all_refusals_of_all_runs_are_reported_at_once(tmp_path: Path) -> None:
 
     d = made(tmp_path / "d", {"task-00": True, "task-01": True}, record=replayed)
     message = str(compared("--runs", a, b, c, d).exception)
-    assert "A: a and B: b are not comparable:\n- The tasks differ" in message
+    assert "A: a and B: b are not comparable:\n- The runs have different tasks" in message
     assert "A: a and B: d are not comparable:\n- Model responses were replayed" in message
     assert "B: c" not in message
     assert message.endswith("Flags that override these refusals: --allow-different-tasks --allow-replayed")
@@ -241,7 +241,7 @@ def test_runs_without_a_task_in_common(tmp_path: Path) -> None:
     assert "- b: no comparison is possible, because no task has a score in both runs." in page
     result = compared("--runs", a, b, "--allow-different-tasks", "--format", "csv")
     assert result.stdout.count("\n") == 3
-    assert "warning: a (A) and b (B): not comparable, overridden by --allow-different-tasks: The" in result.stderr
+    assert "warning: a (A) and b (B) are not comparable (overridden by --allow-different-tasks): The" in result.stderr
     row = list(csv.DictReader(io.StringIO(result.stdout)))[1]
     assert (row["pairs"], row["worst"], row["overridden"]) == ("0", "", "different-tasks")
 

@@ -21,7 +21,7 @@ DATES = {"old-1": "2024-05-01", "old-2": "2024-06-01T12:00:00Z", "new-1": "2025-
 A = {"old-1": True, "old-2": True, "new-1": False, "new-2": False, "undated": True}
 B = {"old-1": True, "old-2": False, "new-1": True, "new-2": None, "undated": True}
 SINCE = ("--since", "2025-01-01")
-LIMITED = "--since 2025-01-01: 2 of 5 tasks, left out 1 without a date"
+LIMITED = "--since 2025-01-01: 2 of 5 tasks, leaving out 1 without a date"
 
 Call = Callable[..., Result]
 
@@ -64,7 +64,7 @@ def test_comparisons_pair_the_tasks_in_the_range(call: Call) -> None:
     compared = call("compare --runs a b --format csv --table tasks", "--until", "2024-05-31")
     assert "old-1" in compared.stdout
     assert "old-2" not in compared.stdout
-    assert compared.stderr.count("--until 2024-05-31: 1 of 5 tasks, left out 1 without a date") == 2
+    assert compared.stderr.count("--until 2024-05-31: 1 of 5 tasks, leaving out 1 without a date") == 2
 
 
 def test_a_gate_and_its_plan_have_the_same_tasks(call: Call, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_run_without_dates_is_one_error(call: Call, tmp_path: Path, command: s
     assert isinstance(done.exception, InputError)
     message = done.exception.message
     assert message.startswith("no task in ")
-    assert message.endswith("older matches --since 2025-01-01: 0 of 5 tasks, left out 5 without a date")
+    assert message.endswith("older matches --since 2025-01-01: 0 of 5 tasks, leaving out 5 without a date")
     assert "agentbench run --like DIR" in done.exception.remedy
 
 

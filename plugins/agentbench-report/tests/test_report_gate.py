@@ -150,7 +150,7 @@ class TestReportedCases:
         other = {f"other-{name}": ending for name, ending in tasks(100).items()}
         done = gate(tasks(100), other, "margin: 0.05\nmin_pairs: 1\n")
         assert (done.code, done.out) == (2, "")
-        assert "The tasks differ" in done.err
+        assert "The runs have different tasks" in done.err
         assert "--allow-different-tasks" in done.err
         assert (tmp_path / "gate.md").read_text().startswith("# Gate: REFUSED\n")
         assert 'value="refused"' in (tmp_path / "gate.xml").read_text()
@@ -210,7 +210,7 @@ class TestNonInferiority:
     def test_margin_of_zero_cannot_pass(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(100), tasks(100), "margin: 0\nmin_pairs: 1\n")
         assert done.verdict == "inconclusive"
-        assert "With a margin of 0 the gate cannot pass" in done.data["reason"]
+        assert "With a margin of 0, the gate cannot pass" in done.data["reason"]
 
     @pytest.mark.parametrize(
         ("flags", "config", "code"), [([], "", 1), (["--inconclusive-ok"], "", 0), ([], "inconclusive: pass\n", 0)]
@@ -262,7 +262,7 @@ class TestMissing:
         done = gate(tasks(100), tasks(60), "margin: 0.1\nmin_pairs: 50\n", "--allow-different-tasks")
         assert (done.verdict, done.status("paired_share")) == ("inconclusive", "inconclusive")
         assert len(done.data["only_baseline"]) == 40
-        assert "The tasks differ" in done.data["overridden"][0]
+        assert "The runs have different tasks" in done.data["overridden"][0]
 
     def test_few_missing_results_are_tolerated(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(300), tasks(300, lambda i: i != 0 or None), "margin: 0.05\nmin_pairs: 200\n")
@@ -769,7 +769,7 @@ class TestRefused:
         done = gate(tasks(100), tasks(100), "margin: 0.05\nmin_pairs: 1\n", "--allow-different-harness", b={"run": run})
         assert done.code == 0
         assert "9.9" in done.data["overridden"][0]
-        assert "**Not comparable, overridden by a flag:**" in (tmp_path / "gate.md").read_text()
+        assert "**Not comparable (overridden by a flag):**" in (tmp_path / "gate.md").read_text()
 
     def test_unwritable_file_is_reported(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
         """The other file and the page are still written."""
@@ -819,4 +819,4 @@ class TestPage:
     def test_accepted_inconclusive_verdict_is_shown(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(3), tasks(3), "margin: 0.05\nmin_pairs: 1\n", "--inconclusive-ok", style="md")
         assert done.out.startswith("# Gate: INCONCLUSIVE\n")
-        assert "This does not fail the job, because inconclusive verdicts are accepted." in done.out
+        assert "The job does not fail, because inconclusive verdicts are accepted." in done.out

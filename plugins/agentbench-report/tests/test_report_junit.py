@@ -93,7 +93,7 @@ def test_hostile_names_are_escaped(tmp_path: Path) -> None:
 def test_warnings_are_in_the_output_of_the_suite(tmp_path: Path) -> None:
     report = attrs.evolve(judged(tmp_path, True), warnings=("B is \x1b[31m odd",), overridden=("other limits",))
     said = (suite(junit_xml(report, inconclusive_ok=False)).findtext("system-out") or "").splitlines()
-    assert said[0] == "not comparable, overridden by a flag: other limits"
+    assert said[0] == "not comparable (overridden by a flag): other limits"
     assert said[1].startswith("warning: B is ")
     assert "\x1b" not in said[1]
 

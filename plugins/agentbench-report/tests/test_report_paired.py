@@ -390,7 +390,7 @@ def test_too_few_resamples_are_refused(tmp_path: Path) -> None:
     options = ("--method", "bootstrap", "--confidence", "0.995", "--resamples")
     result = paired(places, *options, "998")
     assert isinstance(result.exception, InputError)
-    assert "with 998 resamples, the sign-flip test cannot give a p-value below 0.001" in str(result.exception)
+    assert "with 998 resamples, the smallest possible p-value of the sign-flip test is 0.001" in str(result.exception)
     assert result.exception.remedy == "Use --resamples 999 or more."
     assert paired(places, *options, "999").exit_code == 0
 
@@ -403,7 +403,7 @@ def test_exhaustive_sign_flips_need_no_resamples(tmp_path: Path) -> None:
 def test_mcnemar_for_repeats_is_refused_with_all_other_reasons(tmp_path: Path) -> None:
     places = pair(tmp_path, {"x": [True, False], "y": [True, False]}, {"x": [True, True]})
     message = str(paired(places).exception)
-    assert "The tasks differ" in message
+    assert "The runs have different tasks" in message
     assert "McNemar's test requires one attempt per task" in message
     assert "--method bootstrap" in message
 
@@ -672,7 +672,7 @@ def test_csv_reports_overrides_on_stderr(tmp_path: Path) -> None:
     result = paired(places, "--allow-different-tasks", "--format", "csv")
     assert [row["task"] for row in csv.DictReader(io.StringIO(result.stdout))] == ["x"]
     (line,) = result.stderr.splitlines()
-    assert line.startswith("warning: A and B: not comparable, overridden by --allow-different-tasks: The tasks")
+    assert line.startswith("warning: A and B are not comparable (overridden by --allow-different-tasks): The runs")
     assert "\x1b" not in line
     assert paired(places, "--allow-different-tasks").stderr == ""
 

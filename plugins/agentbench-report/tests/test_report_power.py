@@ -130,10 +130,8 @@ class TestPlan:
         assert data["available"]["duration_hours"] == pytest.approx(0.1)
         assert data["needed"]["cost_usd"] == pytest.approx(data["needed"]["attempts"] * 0.015)
         page = power("--effect", 0.1, "--pilot", pilot, style="md").out
-        assert (
-            "are estimates: 0.0150 USD and 36.0 s per attempt of either variant, the means of the 4 recorded attempts"
-            in page
-        )
+        assert "estimated from the 4 recorded attempts" in page
+        assert "Their means are 0.0150 USD and 36.0 s per attempt, assumed for both variants." in page
 
     def test_repeats_reduce_only_the_variance_within_tasks(self, power: Callable[..., Answer], tmp_path: Path) -> None:
         """By Miller's formula, repeats reduce only the variance within tasks, here 0.1."""
@@ -266,7 +264,7 @@ class TestPostHocPower:
         assert (
             "0 of 20 tasks differed. With fewer than 5 discordant tasks, no difference can reach significance" in page
         )
-        assert f"all discordant tasks go the same way: **{100 * data['at_best']:.3g} pp** at 80% power" in page
+        assert f"change in the same direction: **{100 * data['at_best']:.3g} pp** at 80% power" in page
 
     @pytest.mark.parametrize(
         ("a", "b"),

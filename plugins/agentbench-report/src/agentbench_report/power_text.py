@@ -10,8 +10,8 @@ from agentbench_report.power import Pilot, Plan, Question, Size
 from agentbench_report.statistics.power import sign_flip_tasks
 
 _DECLARED_EFFECT = (
-    "This is the power for the declared difference, not for the observed one, which would only restate the p-value "
-    "(Hoenig and Heisey, The American Statistician 55 (2001) 19)."
+    "This is the power for the declared difference. The power for the observed difference would only restate the "
+    "p-value (Hoenig and Heisey, The American Statistician 55 (2001) 19)."
 )
 _ASSUMED_DISCORDANCE = (
     "The share of tasks that differ is an assumption. For the share in an existing comparison, run: "
@@ -25,15 +25,15 @@ def plan_markdown(plan: Plan) -> str:
     needed = "More than 100,000 tasks" if plan.needed is None else f"{plan.needed.tasks:,} tasks"
     parts = [
         f"# {needed} required to detect a difference of {_pp(plan.effect)}",
-        f"Assumptions: {attempts} per task and run, single attempts differ on {_share(plan.discordance)} of the tasks, "
-        f"{_level(plan.question)}.",
+        f"Assumptions: {attempts} per task and run, single attempts that differ on {_share(plan.discordance)} of the "
+        f"tasks, {_level(plan.question)}.",
         _method(plan),
     ]
     if plan.needed or plan.available:
         parts.append(_sizes(plan))
     if plan.chance is not None and plan.chance > plan.discordance:
         parts.append(
-            f"**A discordance of {_share(plan.discordance)} is too low:** attempts of the pilot at one task vary so "
+            f"**A discordance of {_share(plan.discordance)} is too low:** the pilot's attempts at one task vary so "
             f"much that two runs of its variant would differ on {_share(plan.chance)} of the tasks. Pass a larger "
             "--discordance."
         )
@@ -89,16 +89,16 @@ def _estimates(pilot: Pilot) -> str:
     cost = "an unknown cost" if usd is None else f"{usd:.4f} USD"
     unknown = f" The cost per attempt is unknown: {pilot.cost_unknown}." if pilot.cost_unknown else ""
     return (
-        f"Cost and time are estimates: {cost} and {pilot.duration_sec_per_attempt:.1f} s per attempt of either "
-        f"variant, the means of the {pilot.attempts} recorded attempts of {escape_markdown(pilot.variant)} in run "
-        f"{escape_markdown(pilot.run_id)}. Hours are for running all attempts one after another.{unknown}"
+        f"Cost and time are estimated from the {pilot.attempts} recorded attempts of {escape_markdown(pilot.variant)} "
+        f"in run {escape_markdown(pilot.run_id)}. Their means are {cost} and {pilot.duration_sec_per_attempt:.1f} s "
+        f"per attempt, assumed for both variants. Hours assume that attempts run one after another.{unknown}"
     )
 
 
 def post_hoc_markdown(result: PostHocPower) -> str:
     """The difference that a comparison of two runs could have detected."""
     parts = [
-        "# What this comparison could have detected",
+        "# Minimum detectable effect of this comparison",
         f"Run {escape_markdown(result.run_a)} (A) and run {escape_markdown(result.run_b)} (B).",
         _detectable(result),
         *_effect(result),
@@ -121,18 +121,18 @@ def _detectable(result: PostHocPower) -> str:
     if result.nonzero < result.least_nonzero:
         too_few = (
             f"{differed}. With fewer than {result.least_nonzero} discordant tasks, no difference can reach "
-            "significance, even if all of them go the same way."
+            "significance, even if all of them change in the same direction."
         )
         if result.at_best is None:
             return too_few
         return (
-            f"{too_few} Minimum detectable effect, assuming that all discordant tasks go the same way: "
+            f"{too_few} Minimum detectable effect if all discordant tasks change in the same direction: "
             f"**{_pp(result.at_best)}** at {level}."
         )
     if result.method == "repeats":
         if not result.se:
             return f"All {result.tasks} tasks differ by the same amount, so the spread of differences is unknown."
-        error = f"Over {result.tasks} tasks the difference has a standard error of {_pp(result.se)}"
+        error = f"Over {result.tasks} tasks, the difference has a standard error of {_pp(result.se)}"
         if result.detectable is None:
             return f"{error}. No difference could have been detected at {level}."
         return f"{error}. Minimum detectable effect: **{_pp(result.detectable)}** at {level}."
@@ -142,7 +142,10 @@ def _detectable(result: PostHocPower) -> str:
     if result.detectable is None:
         best = ""
         if result.at_best is not None:
-            best = f" If all discordant tasks go the same way, the minimum detectable effect is {_pp(result.at_best)}."
+            best = (
+                " If all discordant tasks change in the same direction, the minimum detectable effect is "
+                f"{_pp(result.at_best)}."
+            )
         return f"{share}. With this share, no difference could have been detected at {level}.{best}"
     least = f"{share}. Minimum detectable effect: **{_pp(result.detectable)}** at {level}."
     bounds = result.detectable_interval

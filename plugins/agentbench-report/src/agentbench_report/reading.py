@@ -44,8 +44,8 @@ def count(view: RunView, dates: DateRange = _ALL) -> RunCounts:
     if dates.is_limited and not entries:
         raise InputError(
             f"no task in {view.directory} matches {empty.selection}",
-            remedy="Tasks get a date from provenance.date in task.yaml. Runs that were recorded before that have none; "
-            "repeat such a run: agentbench run --like DIR",
+            remedy="The date of a task is provenance.date in its task.yaml. Runs recorded before dates were introduced "
+            "do not contain them. To repeat such a run: agentbench run --like DIR",
         )
     tallies: dict[tuple[str, str], _Tally] = {(task.id, task.digest): _Tally() for task in entries}
     if len({task.digest for task in manifest.tasks}) < len(manifest.tasks):

@@ -104,7 +104,7 @@ def test_open_an_attempt_and_go_back(one: Path, visit: Visit) -> None:
     assert page.url.endswith("#attempt=2")
     parts = page.locator("#attempt h2").evaluate_all("all => all.map(each => each.firstChild.textContent.trim())")
     assert parts == [
-        "What was asked",
+        "Prompt",
         "Turns",
         "Final patch",
         "Tests",
@@ -349,7 +349,7 @@ def test_a_pair_is_one_click_away_and_aligned(two: Path, visit: Visit) -> None:
     rows = page.locator(".beside", has=page.locator(".turn"))
     expect(rows).to_have_count(2)
     assert [row.locator(".turn").count() for row in rows.all()] == [2, 2]
-    expect(page.get_by_role("heading", name="What was asked")).to_have_count(1)
+    expect(page.get_by_role("heading", name="Prompt")).to_have_count(1)
     page.get_by_role("link", name="Next").click()
     expect(heading).to_have_text("daybook-clock-change")
     page.locator(".names .B a").click()

@@ -44,7 +44,7 @@ class _ManyRuns(click.Command):
     multiple=True,
     type=RUN,
     metavar="RUN...",
-    help="Paths, names or ids.",
+    help="Runs to compare: paths, names or ids.",
 )
 @click.option(
     "--baseline",

@@ -93,7 +93,7 @@ def allowed(flags: Mapping[str, bool]) -> Collection[RefusalReason]:
 
 
 def read_run(directory: Path, dates: DateRange) -> RunCounts:
-    """Count the attempts of a run at tasks in a range of dates. Prints a note to stderr if there is a limit."""
+    """Count the attempts of a run at tasks in a range of dates. Prints a note to stderr if the range is limited."""
     from agentbench_report.reading import read, shown
 
     run = read(directory, dates)
@@ -110,4 +110,4 @@ def print_overridden(runs: str, refusals: Iterable[Refusal]) -> None:
     for refusal in refusals:
         tasks = f"; tasks: {name_list(refusal.tasks)}" if refusal.tasks else ""
         details = f"{refusal.reason} A: {refusal.a}; B: {refusal.b}{tasks}"
-        click.echo(f"warning: {runs}: not comparable, overridden by {refusal.flag}: {shown(details)}", err=True)
+        click.echo(f"warning: {runs} are not comparable (overridden by {refusal.flag}): {shown(details)}", err=True)

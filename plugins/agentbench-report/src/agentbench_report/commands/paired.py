@@ -38,7 +38,7 @@ from agentbench_report.commands.options import (
     "--diffs",
     is_flag=True,
     default=False,
-    help="Tables and Markdown: include the final diffs of changed tasks (at most 20 tasks, 100 lines each).",
+    help="Include the final diffs of changed tasks in tables and Markdown (at most 20 tasks, 100 lines each).",
 )
 @allow_flags()
 def paired(

@@ -44,7 +44,7 @@ _MAX = 100_000
 @click.option(
     "--tasks",
     type=click.IntRange(1, _MAX),
-    help="Number of tasks that you have. [default: number of tasks in the pilot]",
+    help="Number of available tasks. [default: number of tasks in the pilot]",
 )
 @click.option(
     "--repeats", default=1, show_default=True, type=click.IntRange(1, _MAX), help="Attempts per task in each run."

@@ -74,8 +74,8 @@ def require_resamples(estimates: Sequence[Estimate | None], question: Question) 
     least = math.ceil(round(_SHARE_OF_ALPHA / question.alpha, 6)) - 1
     if sampled and question.resamples < least:
         raise InputError(
-            f"with {question.resamples} resamples, the sign-flip test cannot give a p-value below "
-            f"{1 / (1 + question.resamples):.2g}, which is too coarse for the test level {question.alpha:.2g}",
+            f"with {question.resamples} resamples, the smallest possible p-value of the sign-flip test is "
+            f"{1 / (1 + question.resamples):.2g}, which is too large for the test level {question.alpha:.2g}",
             remedy=f"Use --resamples {least} or more.",
         )
 

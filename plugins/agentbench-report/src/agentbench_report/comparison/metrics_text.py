@@ -39,9 +39,10 @@ def metrics_markdown(groups: Sequence[tuple[str, Sequence[MetricComparison]]], a
         for line in _notes(metrics, a, b)
     ]
     method = (
-        "Means over tasks with a score in both runs, of the mean over the scored attempts at each task. Paired t "
-        "intervals of the differences and Fieller intervals of the ratios of the means, over tasks, not adjusted for "
-        "the number of comparisons. The last column is `unclear` if the interval includes 0."
+        "Means are over tasks with a score in both runs. The value of a task is the mean over its scored attempts. "
+        "Differences have paired t intervals, and ratios of the means have Fieller intervals. Both are over tasks and "
+        "not adjusted for the number of comparisons. The last column is `unclear` if the interval of the difference "
+        "includes 0."
     )
     table = markdown_table([*(["variant"] if labelled else []), *header], rows)
     return "\n\n".join(filter(None, [table, method, "\n".join(notes)]))

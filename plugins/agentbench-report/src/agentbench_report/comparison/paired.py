@@ -43,7 +43,10 @@ FINAL_DIFF = "diffs/final.patch"
 _MAX_DIFFS = 3
 """The maximum number of attempts per task whose diffs are listed. For each, the file must be looked up."""
 
-_NO_PAIRS = "McNemar's test requires one attempt per task, but these runs have several, which are not independent"
+_NO_PAIRS = (
+    "McNemar's test requires one attempt per task. These runs have several, "
+    "and attempts at one task are not independent"
+)
 _NO_PAIRS_REMEDY = "Use --method bootstrap to compare the pass rates of tasks."
 
 

@@ -103,8 +103,8 @@ def _runs(report: PairedReport, links: MarkdownLinks) -> str:
     )
     rows = [_run(name, side, links) for name, side in (("A", report.a), ("B", report.b))]
     note = (
-        f"Pass rates are over {count_tasks(report.complete_pairs)} with a score in both runs. Do not check whether "
-        "their intervals overlap. See the paired difference below."
+        f"Pass rates are over {count_tasks(report.complete_pairs)} with a score in both runs. Use the paired "
+        "difference below to compare the runs, not the overlap of these intervals."
     )
     return f"{markdown_table(header, rows)}\n\n{note}"
 
@@ -144,8 +144,8 @@ def _differences(report: PairedReport) -> str:
         "tango": "Tango score interval and McNemar mid-p test.",
         "tango_mean": "Means over tasks, with a Tango score interval for the effective number of tasks and a sign-flip "
         "test.",
-        "identical": "Means over tasks. All tasks differ by the same amount, so the interval only covers kinds of "
-        "tasks that were not sampled.",
+        "identical": "Means over tasks. All tasks differ by the same amount, so the width of the interval reflects "
+        "only the kinds of tasks that were not sampled.",
         "none": "",
     }
     note = methods[report.estimate.interval_method]

@@ -150,10 +150,10 @@ def _tasks(a: RunCounts, b: RunCounts, aligned: Alignment) -> Iterable[Refusal]:
     if not aligned.only_a and not aligned.only_b:
         return
     changed = {task.task_id for task, _ in aligned.changed}
-    same_name = f", same name but different content: {name_list(sorted(changed))}" if changed else ""
+    same_name = f" Same name but different digest: {name_list(sorted(changed))}." if changed else ""
     yield Refusal(
         ground=RefusalReason.TASKS,
-        reason=f"The tasks differ, compared by digest: {len(aligned.pairs)} in both runs{same_name}.",
+        reason=f"The runs have different tasks. Same digest in both runs: {len(aligned.pairs)}.{same_name}",
         a=_only(aligned.only_a),
         b=_only(aligned.only_b),
     )
@@ -219,7 +219,7 @@ def _tampered(a: RunCounts, b: RunCounts, aligned: Alignment) -> Iterable[Refusa
 def _environment(difference: Difference) -> Refusal:
     reason = f"The environments differ: {shown(difference.fact)}."
     if difference.fact == FILE:
-        reason = f"The environment digests differ, and {FILE} is missing or unreadable, so they cannot be compared."
+        reason = f"The environment digests differ. They cannot be compared, because {FILE} is missing or unreadable."
     return Refusal(
         ground=RefusalReason.ENVIRONMENTS,
         reason=reason,

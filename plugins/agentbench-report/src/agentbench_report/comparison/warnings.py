@@ -55,7 +55,7 @@ def _side_warnings(side: str, run: RunCounts) -> Iterator[str]:
     if run.selection:
         yield f"{side} is limited to tasks {run.selection}"
     if run.manifest.shard:
-        yield f"{side} is shard {run.manifest.shard} of a plan, and contains only a part of its attempts"
+        yield f"{side} is shard {run.manifest.shard} of a plan and contains only part of its attempts"
     for name in _MACHINE:
         values = sorted({part.platform.get(name, "unknown") for part in run.manifest.merged})
         if len(values) > 1:

@@ -94,7 +94,7 @@ def non_inferiority(comparison: Comparison, margin: float, alpha: float) -> Chec
         why = f"The candidate may lose {accepted} or more: {observed}"
         least = least_pairs(margin, alpha)
         if least is None:
-            why += ". With a margin of 0 the gate cannot pass: equal results do not show that nothing is lost."
+            why += ". With a margin of 0, the gate cannot pass: equal results do not show that nothing is lost."
         elif comparison.tasks < least:
             why += f". Passing requires at least {_tasks(least)}, even if no task differs."
         else:
@@ -114,7 +114,7 @@ def heldout_drop(complete: Comparison, worst: Comparison, most: float) -> Check:
     status: Status = "fail" if complete.difference < least else "pass"
     if status == "pass" and worst.difference < least:
         status = "inconclusive"
-        why += f" If missing results had {_WORST_CASE}, it would be {points(worst.difference)}."
+        why += f" If missing results had {_WORST_CASE}, the difference would be {points(worst.difference)}."
     return _check("heldout_drop", status, complete.difference, -most, why)
 
 

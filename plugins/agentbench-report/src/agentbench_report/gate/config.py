@@ -40,8 +40,7 @@ class GateRules:
 
     margin: float | None = option(
         None,
-        help="accepted loss in pass rate, between 0 and 1: 0.05 is 5 pp; the data must show that the candidate loses "
-        "less",
+        help="accepted loss in pass rate, between 0 and 1 (0.05 is 5 pp); the data must show that the loss is smaller",
         minimum=0,
         maximum=0.99,
     )
@@ -54,12 +53,12 @@ class GateRules:
     min_pairs: int = option(help="minimum number of tasks with a score in both runs", minimum=1)
     alpha: float = option(
         0.05,
-        help="approximate probability that a candidate that is worse by exactly the margin passes",
+        help="approximate probability that the gate passes a candidate that is worse by exactly the margin",
         minimum=0.0001,
         maximum=0.49,
     )
     min_paired_share: float = option(
-        0.95, help="minimum share of the tasks of either run that have a score in both runs", minimum=0, maximum=1
+        0.95, help="minimum share of all tasks in either run that have a score in both runs", minimum=0, maximum=1
     )
     max_infrastructure_share: float = option(
         0.05, help="maximum share of planned attempts without a score, in each run", minimum=0, maximum=1
@@ -134,8 +133,8 @@ class GateConfig:
         rules = self.rules(candidate)
         if baseline != candidate and rules != self.rules(baseline):
             raise InputError(
-                f"the baseline is a run of the suite {baseline!r} and the candidate a run of {candidate!r}, "
-                f"for which {self.path} has different rules",
+                f"the baseline is a run of the suite {baseline!r} and the candidate is a run of "
+                f"{candidate!r}, but {self.path} has different rules for these suites",
                 remedy="Compare runs of the same suite, or define the same rules for both suites.",
             )
         return rules

@@ -90,8 +90,8 @@ def plan_markdown(result: GatePlan) -> str:
         f"Suite {escape_markdown(result.suite)}, rules: {escape_markdown(result.rules_from)}. The baseline is "
         f"{escape_markdown(result.baseline.variant)}, run {escape_markdown(result.baseline.run_id)}: "
         f"{result.tasks} task{'' if result.tasks == 1 else 's'}, {attempts}.",
-        f"Verdict for a candidate that solves exactly what the baseline solves: {VERDICTS[result.equal]}. Verdict for "
-        f"a candidate that solves every task in every attempt: {VERDICTS[result.perfect]}.",
+        f"Verdict for a candidate with the same passes as the baseline: {VERDICTS[result.equal]}. Verdict for a "
+        f"candidate that solves every task in every attempt: {VERDICTS[result.perfect]}.",
         "## Checks for an equally good candidate",
         markdown_table(("check", "status", "why"), rows),
     )

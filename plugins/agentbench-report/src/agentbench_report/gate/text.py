@@ -20,7 +20,7 @@ def gate_markdown(report: GateReport, *, inconclusive_ok: bool) -> str:
     parts = [f"# Gate: {VERDICTS[report.verdict]}", escape_markdown(report.reason)]
     if report.verdict == "inconclusive":
         parts.append(_ACCEPTED if inconclusive_ok else _NOT_ACCEPTED)
-    parts += [f"**Not comparable, overridden by a flag:** {escape_markdown(reason)}" for reason in report.overridden]
+    parts += [f"**Not comparable (overridden by a flag):** {escape_markdown(reason)}" for reason in report.overridden]
     parts += [f"Warning: {escape_markdown(warning)}." for warning in report.warnings]
     if report.quarantined:
         several = len(report.quarantined) > 1
@@ -39,8 +39,8 @@ def gate_markdown(report: GateReport, *, inconclusive_ok: bool) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-_NOT_ACCEPTED = "This does not pass: the evidence is insufficient either way."
-_ACCEPTED = "This does not fail the job, because inconclusive verdicts are accepted."
+_NOT_ACCEPTED = "The gate does not pass, because the evidence is insufficient either way."
+_ACCEPTED = "The job does not fail, because inconclusive verdicts are accepted."
 
 
 def refused_markdown(message: str) -> str:
@@ -66,7 +66,7 @@ def moved_lines(report: GateReport) -> Iterator[str]:
 
 def caution_lines(report: GateReport) -> Iterator[str]:
     """Overridden refusals, warnings and quarantined tasks, one line each, as plain text."""
-    yield from (f"not comparable, overridden by a flag: {reason}" for reason in report.overridden)
+    yield from (f"not comparable (overridden by a flag): {reason}" for reason in report.overridden)
     yield from (f"warning: {warning}" for warning in report.warnings)
     yield from (f"quarantined: {task.line(('baseline', 'candidate'))}" for task in report.quarantined)
 
@@ -101,7 +101,7 @@ def _comparisons(report: GateReport) -> Iterator[str]:
     method = "score interval (Tango)"
     if report.complete.method != "tango":
         method = "interval, the hull of the t interval over tasks and Tango's score interval of summed differences"
-    use = "It does not affect the verdict, because the gate file has no margin."
+    use = "The interval does not affect the verdict, because the gate file has no margin."
     if report.rules.margin is not None:
         margin, alpha = f"{100 * report.rules.margin:g} pp", percent(report.rules.alpha)
         use = f"To pass, its lower end must be above -{margin} (a one-sided test at {alpha})."

@@ -86,7 +86,7 @@ def listing(runs: Sequence[Side]) -> Sequence[ListedAttempt]:
     for side in runs:
         manifest = side.counts.manifest
         if (planned := manifest.planned) > MOST:
-            raise InputError(f"{side.view.directory} plans {planned} attempts; a page shows at most {MOST}")
+            raise InputError(f"{side.view.directory} has {planned} planned attempts, but a page shows at most {MOST}")
         quarantined = {(task.task_id, task.digest) for task in side.counts.tasks if task.quarantined}
         for task_id, repeat, digest, row in sorted(_attempts(side), key=lambda each: each[:3]):
             attempts.append(

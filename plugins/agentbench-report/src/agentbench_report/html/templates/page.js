@@ -25,7 +25,7 @@
 
   // --- filters -----------------------------------------------------------------------------------------------------
   const table = byId("attempts");
-  const matrix = byId("matrix"); // the pairs of two runs, if there are two
+  const matrix = byId("matrix"); // the pairs; null if the report has only one run
   const rowsOf = (filtered) =>
     [...filtered.tBodies[0].rows].map((row) => ({
       row,
@@ -107,7 +107,7 @@
       if (head) sort(sorted, head.cellIndex, head.getAttribute("aria-sort") === "ascending");
     });
   }
-  // A server's script replaces the rows of a run that is being written.
+  // While a run is being written, the server's script replaces the rows.
   table.addEventListener("replaced", () => {
     const head = table.tHead.querySelector("[aria-sort]");
     sort(table, head.cellIndex, head.getAttribute("aria-sort") === "descending");
@@ -115,14 +115,14 @@
     filter();
   });
 
-  // --- the page of an attempt, and two of them side by side ----------------------------------------------------------
+  // --- the page of an attempt, or of two attempts side by side -------------------------------------------------------
   const server = document.documentElement.dataset.attempts;
   const fetched = async (number) => {
     const response = await fetch(server + number);
     if (response.ok || response.status === 404) return response.ok ? response.text() : null;
     throw new Error(await response.text());
   };
-  // The HTML of an attempt by its number, stored compressed or requested from a server; null if the report has none.
+  // The HTML of an attempt, decompressed from the report or requested from the server; null if there is none.
   const attemptPage = async (number) => {
     if (server) return fetched(number);
     const stored = byId(`evidence-${number}`);
@@ -148,14 +148,14 @@
   const message = (text) => element("p", { class: "notes plain" }, text);
 
   const PARTS = ["result", "asked", "patch", "tests", "turns", "output", "timeline", "agents", "environment"];
-  const ONCE = ["asked", "environment"]; // parts that are shown once if they are the same
-  const TITLES = { asked: "What was asked", patch: "Final patch", tests: "Tests", turns: "Turns", output: "Test output", timeline: "Timeline", agents: "Delegation tree", environment: "Environment" };
+  const ONCE = ["asked", "environment"]; // parts that are shown only once if they are identical
+  const TITLES = { asked: "Prompt", patch: "Final patch", tests: "Tests", turns: "Turns", output: "Test output", timeline: "Timeline", agents: "Delegation tree", environment: "Environment" };
   const side = (letter, ...children) => {
     const made = element("div", { class: `side ${letter}`, "data-letter": letter }, ...children);
     for (const named of made.querySelectorAll("[aria-label]")) named.ariaLabel = `${letter}: ${named.ariaLabel}`;
     return made;
   };
-  // Parts and turns are aligned: the same part, and the turn with the same position, beside each other.
+  // Show the same parts, and turns with the same position, side by side.
   const beside = (pages, numbers) => {
     const letters = ["A", "B"];
     const heads = pages.map((html, at) => {
@@ -186,7 +186,7 @@
     }
     return made;
   };
-  // The attempts of both runs at the task of a pair, to choose others.
+  // Links to all attempts of both runs at the task of a pair.
   const repeats = (row, numbers) => {
     const line = element("p", { class: "repeats" });
     for (const [at, letter] of ["A", "B"].entries()) {
@@ -243,7 +243,7 @@
       }
     }
   };
-  // Buttons that lead to the sections, because links would change the address of the page.
+  // Buttons instead of links to the sections, because links would change the URL.
   const contents = () => {
     const seen = new Set();
     for (const heading of page.querySelectorAll("[data-part] h2")) {
@@ -254,7 +254,7 @@
       const button = element("button", { type: "button" }, name);
       button.addEventListener("click", () => {
         heading.scrollIntoView();
-        requestAnimationFrame(() => heading.scrollIntoView()); // turns in between may have been measured only now
+        requestAnimationFrame(() => heading.scrollIntoView()); // turns in between may not have been measured before
         heading.focus({ preventScroll: true });
       });
       page.querySelector(".go")?.append(button);
@@ -325,7 +325,7 @@
     const link = event.target.closest("a");
     if (link && report.contains(link)) clicked = link;
     if (link === skip) {
-      event.preventDefault(); // keep the address
+      event.preventDefault(); // keep the URL
       landing()?.focus();
     }
     const more = event.target.closest(".more");
