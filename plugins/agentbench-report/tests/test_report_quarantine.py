@@ -345,7 +345,7 @@ def test_page_counts_quarantined_tasks(tmp_path: Path) -> None:
     output("html", "--run", tmp_path / "a", "--run-b", tmp_path / "b", "--out", out)
     page = " ".join(out.read_text().split())
     assert f"1 of 20 tasks is quarantined and not counted: t00 ({WHY}). Including it: 100" in page
-    assert "1 attempt is suspected of tampering or leaks, on t19. Excluding it:" in page
+    assert "1 attempt is suspected of tampering or leaks (tasks: t19). Excluding it:" in page
     assert page.count('<span class="tag">quarantined</span>') == 2
     assert page.count('<span class="change quarantined">quarantined</span>') == 2
     assert "20 tasks are in both runs, paired by digest." in page

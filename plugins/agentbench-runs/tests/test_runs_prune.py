@@ -93,7 +93,7 @@ def test_what_would_be_deleted_is_shown_with_its_size(agentbench: Any) -> None:
     assert head.split() == ["NAME", "STARTED", "SUITE", "STATUS", "SIZE", "TAGS", "DIRECTORY"]
     assert first.startswith("baseline-")
     assert total.startswith("would delete 2 runs, ")
-    assert total.endswith(" KiB; to delete: add --yes")
+    assert total.endswith(" KiB. To delete, add --yes.")
     refused = agentbench("runs", "prune")
     assert (refused.code, "pass at least one condition" in refused.err) == (2, True)
 

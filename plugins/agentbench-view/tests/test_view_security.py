@@ -241,7 +241,7 @@ def test_a_run_that_cannot_be_shown_is_no_server_error(runs: Path, serve: Serve)
         assert client.get("/run/d/").text.rstrip().endswith("</html>")
         for page in ("/run/c/", "/run/c/attempt/1", f"/run/a/attempt/{'9' * 5000}", "/run/caf%e9/"):
             assert client.get(page).status_code == 404, page
-        assert "plans 1000000000 attempts" in client.get("/run/c/").text
+        assert "1000000000 planned attempts" in client.get("/run/c/").text
 
 
 def test_a_single_run_is_shown_alone(runs: Path, serve: Serve) -> None:

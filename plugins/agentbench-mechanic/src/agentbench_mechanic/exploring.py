@@ -1,4 +1,4 @@
-"""Replies that read the repository, and guesses from what was read."""
+"""Replies that read the repository, and guesses based on the files read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WITH_CHANGES = re.compile(r"^With (?:these changes,|them) `", re.MULTILINE)
 
 
 def explore(transcript: Transcript, max_files: int) -> Reply | None:
-    """List the files, then read the most relevant; ``None`` when none are left or ``max_files`` were read."""
+    """List the files, then read the most relevant ones; ``None`` if none are left or ``max_files`` have been read."""
     if "list_files" in transcript.tools and not transcript.calls_of("list_files"):
         return Reply.call("Listing the files.", "list_files", {"glob": "**/*.py"})
     requested = [one.argument("path") for one in transcript.calls_of("read_file")]
@@ -24,7 +24,7 @@ def explore(transcript: Transcript, max_files: int) -> Reply | None:
 
 
 def explore_findings(transcript: Transcript, max_files: int) -> Reply | None:
-    """Read the files that earlier diffs change, then those in the findings; ``None`` when all were read."""
+    """Read the files changed by earlier diffs, then those in the findings; ``None`` if all have been read."""
     paths = list(dict.fromkeys(path for diff in diffs_in(transcript.text) for path in paths_of(diff)))
     findings = [path for path in source_paths_in(transcript.text) if path not in paths]
     paths += findings[: max(max_files - len(paths), 1)]
@@ -38,7 +38,7 @@ def explore_findings(transcript: Transcript, max_files: int) -> Reply | None:
 
 
 def fixed_a_part(text: str) -> bool:
-    """Whether, according to a text, fewer tests fail with the applied changes than before."""
+    """Whether a text states that fewer tests fail with the applied changes than before."""
     match = _WITH_CHANGES.search(text)
     before, now = (failures_in(text[: match.start()]), failures_in(text[match.end() :])) if match else (None, None)
     return before is not None and now is not None and now < before

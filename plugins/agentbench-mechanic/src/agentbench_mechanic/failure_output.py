@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 _INSTRUCTION = re.compile(r"\b[Tt]he command `([^`\n]+)` (?:prints:|fails\b)")
-"""As in AgentBench's instructions. Other agents surround them with texts that name other commands."""
+"""The wording of AgentBench's instructions. Other agents surround them with texts that name other commands."""
 _COMMAND = re.compile(r"\bcommand(?: is)? `([^`\n]+)`|`([^`\n]*\b(?:pytest|unittest)\b[^`\n]*)`")
 _LOCATIONS = (
     re.compile(r"^([\w./-]+\.py):(\d+):", re.MULTILINE),
@@ -22,7 +22,7 @@ DEFAULT_COMMAND = "python -m pytest -q"
 
 
 def command_in(text: str) -> str:
-    """The failing command that a text names, or a default."""
+    """The failing command named in a text, or a default."""
     if match := _INSTRUCTION.search(text):
         return match[1]
     match = _COMMAND.search(text)

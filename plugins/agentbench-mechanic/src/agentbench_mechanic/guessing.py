@@ -1,4 +1,4 @@
-"""Guess fixes from the sources that were read, without trying them."""
+"""Guess fixes from the source files read, without trying them."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def ideas(sources: Mapping[str, str], output: str) -> list[Idea]:
 def next_guess(
     read: Mapping[str, str], applied: Sequence[str], refused: Collection[str], output: str, *, keep: bool = False
 ) -> Guess | None:
-    """The next change to make, including a revert of the earlier ones; ``None`` when no idea is left.
+    """The next change to make, including a revert of earlier changes; ``None`` if no ideas are left.
 
     Args:
         read: current sources: path -> text.
-        applied: unified diffs that led to the current sources, in order; each changes one file.
+        applied: unified diffs that produced the current sources, in order; each changes one file.
         refused: unified diffs that could not be applied.
         output: output of the failing command before these changes.
-        keep: keep the applied changes, which fixed some failures, and fix only code smells in addition.
+        keep: keep the applied changes because they fixed some failures, and fix only further code smells.
     """
     if keep:
         return _next_smell(read, refused, output)

@@ -1,8 +1,8 @@
 """Repairs programs by rules, for runs without a model.
 
-The mechanic is a pure function from a request to a response. Like a model, it sees only the conversation: it runs the
-tests, tries changes on a copy in the sandbox, and sends the one that helps as a diff. It does not read task files. It
-fixes only common mistakes; see the modules of ``repair``. If it passes a task, the harness works, but that does not
+The mechanic is a pure function from a request to a response. Like a model, it sees only the conversation. It runs the
+tests, tries changes on a copy in the sandbox, and sends the change that helps as a diff. It does not read task files.
+It fixes only common mistakes; see the modules of ``repair``. A passed task shows that the harness works, but does not
 measure agents.
 """
 
@@ -19,7 +19,7 @@ from agentbench_mechanic.transcript import Exchange, Reply, Transcript
 from agentbench_mechanic.upload import search_command, upload_commands
 
 _FRUITLESS_SECONDS = 80.0
-"""Seconds of searches without a result after which it gives up."""
+"""The mechanic gives up after searching for this many seconds without a result."""
 _MAX_PARTS = 12
 _MAX_READS = 6  # files
 _SEARCH = "-m repair"
@@ -46,7 +46,7 @@ def _next(transcript: Transcript) -> Reply:
 
 
 def _call_unknown_tool(transcript: Transcript) -> Reply:
-    """Call the first offered tool once, with arguments for its schema; then give up."""
+    """Call the first offered tool once, with arguments that match its schema, then give up."""
     name = next(iter(transcript.tools))
     if transcript.exchanges:
         return Reply("There is nothing here that I can fix.")
@@ -54,7 +54,7 @@ def _call_unknown_tool(transcript: Transcript) -> Reply:
 
 
 def _cannot_search(transcript: Transcript) -> bool:
-    """Whether a search is impossible: the upload needs too many commands, or every search failed to start."""
+    """Whether a search is impossible, because the upload needs too many commands or every search failed to start."""
     searches = [one for one in transcript.calls_of("run") if _SEARCH in one.argument("command")]
     started = any("repair: " in one.result for one in searches)
     return len(upload_commands(transcript.max_tokens)) > _MAX_PARTS or (bool(searches) and not started)

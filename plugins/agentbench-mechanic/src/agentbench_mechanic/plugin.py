@@ -19,7 +19,7 @@ def agentbench_register_llms(register: Register[LLM]) -> None:
         "mechanic",
         mechanic,
         NoOptions,
-        summary="rules instead of a model, to try things out: no key, no network, no cost",
+        summary="rules instead of a model, for trying things out without a key, network access or cost",
         capabilities={"offline"},
     )
 

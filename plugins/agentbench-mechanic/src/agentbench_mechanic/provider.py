@@ -1,4 +1,4 @@
-"""The ``mechanic`` llm: rules instead of a model. It needs no server, no key and no network."""
+"""The ``mechanic`` llm: rules instead of a model. It needs no server, key or network access."""
 
 from __future__ import annotations
 

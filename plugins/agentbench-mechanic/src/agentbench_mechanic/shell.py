@@ -1,7 +1,7 @@
-"""The mechanic with a shell: it translates its tool calls to shell commands, and the transcript back.
+"""The mechanic with a shell: it translates its tool calls to shell commands, and the transcript back to tool calls.
 
-Each call has exactly one command, so commands can be translated back. Other tools of the agent are not used. The
-instruction of an agent that offers only a shell may also name the command that ends the conversation.
+Each call has exactly one command, so commands can be translated back. The agent's other tools are not used. If an agent
+offers only a shell, its instructions may also name the command that ends the conversation.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from agentbench_mechanic.sub_agents import role_of
 from agentbench_mechanic.transcript import Exchange, Reply, Transcript
 
 _SECONDS = 20.0
-"""Maximum seconds of one search: some agents end commands after 30 seconds."""
+"""Maximum seconds of one search, since some agents stop commands after 30 seconds."""
 _TOOLS = ("list_files", "read_file", "apply_patch", "run")
 _LIST = "find . -name '*.py' -not -path './.*' -type f"
 _READ = "cat -- "
 _REFUSED = 125
-"""Exit code of a patch that does not apply; test runners do not use it."""
+"""Exit code for a patch that does not apply. Test runners do not use this code."""
 _APPLY = f"GIT_CEILING_DIRECTORIES=\"${{PWD%/*}}\" git apply <<'END' || exit {_REFUSED}\n"
-"""The variable hides a repository around the workspace, in which git would silently skip the files of the patch."""
+"""The variable hides a repository that contains the workspace, because git would silently skip the patch there."""
 _PATCH = re.compile(re.escape(_APPLY) + r"(.*?)^END\n", re.DOTALL | re.MULTILINE)
 _END = re.compile(r"`(echo [A-Z_]+)`")
 
@@ -52,7 +52,7 @@ def from_shell(transcript: Transcript, shell: ShellTool) -> Transcript:
 
 
 def to_shell(reply: Reply, transcript: Transcript, shell: ShellTool) -> Reply:
-    """The reply as a shell command; a reply without a call becomes the command that ends the conversation, if any."""
+    """The reply as a shell command. A reply without a call becomes the command that ends the conversation, if any."""
     if waiting := poll(transcript):
         return Reply.call("Waiting for the command.", *waiting)
     if reply.calls:

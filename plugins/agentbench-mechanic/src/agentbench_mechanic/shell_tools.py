@@ -1,7 +1,7 @@
 """The shell tools of other agents: their arguments, and the format of their results.
 
-A tool is recognized by its name and schema. Agents present exit codes and output in their own ways, wait for a limited
-time, and truncate long output, so each command limits its own output and prints its own exit code.
+A tool is recognized by its name and schema. Agents present exit codes and output in different ways, wait for a limited
+time, and truncate long output. Each command therefore limits its own output and prints its own exit code.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _NAMES = ("bash", "shell", "shell_command", "exec_command", "local_shell", "exec
 """Lowercase, without a namespace."""
 _ARGUMENTS = ("command", "cmd")
 _POLL = "write_stdin"
-"""The tool that waits for a command which ``exec_command`` has left running."""
+"""The tool that waits for a command that ``exec_command`` left running."""
 _OPTIONS: Mapping[str, Any] = {
     "description": "Run a command of the mechanic",
-    "login": False,  # a login shell may have another PATH
+    "login": False,  # a login shell may have a different PATH
     "timeout": 120_000,
     "timeout_ms": 120_000,
     "yield_time_ms": 30_000,
 }
-"""Arguments that are set if the tool has them; all times are in milliseconds."""
+"""Arguments that are set if the tool accepts them. All times are in milliseconds."""
 
 _MOST = 9000
-"""Maximum characters of output. The strictest known agent truncates at 10,000."""
+"""The maximum number of characters of output. The strictest known agent truncates output at 10,000."""
 _OMITTED = "[mechanic: output omitted]"
 _BEGIN = "[mechanic: output]\n"
-"""Separates the output from what the agent writes before it."""
+"""Separates the output from text that the agent adds before it."""
 _BEFORE = "text=$( {\n"
 _AFTER = f"""
 }} 2>&1 ); code=$?
@@ -113,10 +113,10 @@ class Observation:
     """The result of a command."""
 
     code: int | None
-    """The exit code; ``None``: unknown, or the command did not finish."""
+    """The exit code; ``None`` if it is unknown or the command did not finish."""
     output: str
     complete: bool
-    """Whether nothing was omitted from the output."""
+    """Whether the output is complete."""
 
     @classmethod
     def of(cls, result: str) -> Observation:
@@ -142,12 +142,12 @@ def _from_json(result: str) -> Observation | None:
 
 
 def wrapped(command: str) -> str:
-    """A command that limits its output, and prints the exit code after it."""
+    """A command that limits its output and then prints its exit code."""
     return f"{_BEFORE}{command}{_AFTER}"
 
 
 def unwrapped(command: str) -> str:
-    """The command in a wrapped one; other commands are returned unchanged."""
+    """The original command of a wrapped command; other commands are returned unchanged."""
     return command.removeprefix(_BEFORE).removesuffix(_AFTER)
 
 
@@ -161,7 +161,7 @@ def poll(transcript: Transcript) -> tuple[str, Mapping[str, Any]] | None:
 
 
 def with_polls(transcript: Transcript, shell: ShellTool) -> list[Exchange]:
-    """The calls of the shell, each result including the output that arrived later."""
+    """The calls of the shell. Each result includes the output that arrived later."""
     found: list[Exchange] = []
     for one in transcript.exchanges:
         if one.tool == shell.name:

@@ -1,6 +1,6 @@
-"""The mechanic as a sub-agent, which submits a result as the arguments of a tool.
+"""The mechanic as a sub-agent, which submits its result as the arguments of a tool.
 
-The role is recognized by the arguments of that tool, not by its name.
+The role is recognized by the arguments of that tool, not by the tool's name.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def act(role: Role, transcript: Transcript) -> Reply:
 
 
 def _decision(role: Role, transcript: Transcript) -> Mapping[str, Any]:
-    """Search once, then patch until no ideas are left or ``_MAX_PATCHES`` is reached; test after every third patch."""
+    """Search once, then patch until no ideas are left or ``_MAX_PATCHES`` is reached. Test after every third patch."""
     decisions = transcript.calls_of(role.tool)
     patches = [one for one in decisions if one.argument("action") == "patch"]
     if not decisions:
@@ -78,7 +78,7 @@ def _decision(role: Role, transcript: Transcript) -> Mapping[str, Any]:
 
 
 def _findings(role: Role, transcript: Transcript) -> Mapping[str, Any]:
-    """The files that were read, the most suspicious first, with their most suspicious lines."""
+    """The files read, the most suspicious first, with their most suspicious lines."""
     read = transcript.read()
     files = []
     best = {path: ideas({path: text}, transcript.text)[:2] for path, text in read.items()}
@@ -126,7 +126,7 @@ _MOVES: Mapping[str, Callable[[Role, Transcript], Mapping[str, Any] | None]] = {
 
 
 def minimal_arguments(schema: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
-    """A small object for a JSON schema, with the required properties. Respects only simple types, enums and minima."""
+    """A small object with the required properties of a JSON schema. Supports only simple types, enums and minima."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping) or not isinstance(required, list) or depth > _MAX_DEPTH:
         return {}

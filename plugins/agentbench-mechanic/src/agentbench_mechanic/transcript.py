@@ -68,7 +68,7 @@ class Transcript:
         return [exchange for exchange in self.exchanges if exchange.tool == tool]
 
     def read(self) -> dict[str, str]:
-        """Files that were read in full: path -> the text that was read last."""
+        """Files that were read in full: path -> the text of the latest read."""
         result: dict[str, str] = {}
         for exchange in self.calls_of("read_file"):
             text = re.match(r"text:[\n ](.*)\ntotal_lines: \d+\nomitted_chars: 0\b", exchange.result, re.DOTALL)
@@ -98,7 +98,7 @@ class Reply:
 
 
 def _exchanges(messages: Sequence[Message]) -> Iterator[Exchange]:
-    """Calls with their results, which are matched by id or by order."""
+    """Calls with their results, matched by id or by order."""
     for index, message in enumerate(messages):
         if message.role != "assistant" or not message.tool_calls:
             continue

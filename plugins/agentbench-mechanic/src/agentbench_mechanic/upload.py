@@ -28,7 +28,7 @@ _PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*")
 _WITH_VALUE = ("-p", "-k", "-m", "-c", "-o", "-n", "-W", "-r")
 """Short pytest options whose value is the next argument."""
 _BYTES_PER_TOKEN = 3
-"""A part has this many bytes for each token that a response may have. Four would leave no room for other text."""
+"""The size of a part in bytes per token of the longest response. Four bytes would leave no room for other text."""
 
 
 @functools.cache
@@ -61,7 +61,7 @@ def upload_commands(max_tokens: int) -> list[str]:
 
 
 def search_command(command: str, seconds: float, skip: int, *, unpack: bool) -> str:
-    """The shell command that searches for a fix for ``command``; with ``unpack``, it first unpacks the upload."""
+    """The shell command that searches for a fix for ``command``. With ``unpack``, it first unpacks the upload."""
     words = _split(command)
     python = next((word for word in words if _PYTHON.fullmatch(word)), "python3")
     tests = "".join(f" {shlex.quote(word)}" for word in _tests(words))

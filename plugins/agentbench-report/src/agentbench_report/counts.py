@@ -14,8 +14,8 @@ from agentbench_core.harness import DateRange
 INVALID = "BASELINE_NOT_FAILING"
 """The failure reason of attempts at an invalid task, which left nothing to repair."""
 _TOLERANCE = 1.1
-"""The maximum ratio of a run's spending to the sum of its records, if its cost is known. It is above 1 since killed
-attempts have no record."""
+"""The cost of a run counts as known if its spending is at most this multiple of the costs in its records. The factor
+is above 1 because killed attempts have no record."""
 
 
 @attrs.frozen(kw_only=True)
@@ -149,7 +149,7 @@ class RunCounts:
     view: RunView
     tasks: tuple[TaskCounts, ...]
     dates: DateRange = DateRange()
-    """The dates of the tasks that are counted; others are treated as if they were not part of the run."""
+    """The dates of the tasks to count. Other tasks are treated as if they were not part of the run."""
 
     @property
     def manifest(self) -> RunManifest:
@@ -166,7 +166,7 @@ class RunCounts:
 
     @property
     def selection(self) -> str:
-        """Which tasks are counted, if they were selected by date; empty if all of them are."""
+        """The counted tasks as text if they were selected by date; empty if all tasks are counted."""
         if not self.dates.is_limited:
             return ""
         dates = self._task_dates.values()

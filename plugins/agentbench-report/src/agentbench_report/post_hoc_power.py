@@ -48,7 +48,7 @@ class PostHocPower:
     detectable: float | None
     """The minimum detectable effect, as in ``agentbench report paired``; ``None`` if there is none."""
     at_best: float | None
-    """The minimum detectable effect if all discordant tasks had changed in the same direction, however many they were;
+    """The minimum detectable effect if all discordant tasks had changed in the same direction, whatever their number;
     ``None`` with repeats, or if there is none."""
     detectable_interval: Interval | None
     """``detectable`` at both ends of ``discordance_interval``; ``None`` if it is undefined there."""

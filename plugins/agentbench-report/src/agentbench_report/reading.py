@@ -14,8 +14,8 @@ from agentbench_report.counts import Effort, Limits, RunCounts, Sandbox, TaskCou
 TAMPERED = "TAMPERED"
 TAMPER_CONFIRMED = "tamper_confirmed"
 SUSPICIONS = frozenset({"tamper_suspected", "leak_suspected"})
-"""Labels of suspect attempts. Headline rates are also given without these attempts. Confirmed tampering is not among
-them, since it already counts as a failure, nor is a weak verdict, which is a property of the task's commands."""
+"""Labels of suspect attempts. Headline rates are also given without these attempts. Confirmed tampering is not included
+since it already counts as a failure, and a weak verdict is not since it is a property of the task's commands."""
 INTEGRITY = SUSPICIONS | {TAMPER_CONFIRMED}
 """Labels that a task retains even if the labeled attempt was retried."""
 
@@ -23,7 +23,7 @@ _ALL = DateRange()
 
 
 def read(directory: Path, dates: DateRange = _ALL) -> RunCounts:
-    """Count the attempts of a run directory, at tasks in a range of dates.
+    """Count the attempts of a run directory at tasks in a range of dates.
 
     Raises:
         InputError: ``directory`` is not a run directory, is damaged, contains the same task twice, or has no task in

@@ -16,7 +16,7 @@ from agentbench_report.text import json_text
 
 @attrs.frozen
 class SummaryReporter:
-    """Writes ``summary.md``, ``summary.csv`` (tasks only) and ``summary.json``."""
+    """Writes ``summary.md``, ``summary.csv`` (only the tasks) and ``summary.json``."""
 
     options: NoOptions
 

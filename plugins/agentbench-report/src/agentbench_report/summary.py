@@ -58,7 +58,7 @@ class TaskSummary:
 
 @attrs.frozen(kw_only=True)
 class ReasonCount:
-    """The number of attempts with one failure reason. They count as failures if ``scored``, otherwise as missing."""
+    """The number of attempts with one failure reason. They are failures if ``scored``, otherwise missing."""
 
     reason: str
     scored: bool
@@ -100,7 +100,7 @@ class RunSummary:
     changes: tuple[str, ...]
     """Changes to tasks, settings or versions between the start of the run and its resumptions."""
     selection: str
-    """Which tasks are counted if they were selected by date; otherwise empty. ``spent_usd`` is for all tasks."""
+    """The counted tasks as text if they were selected by date; otherwise empty. ``spent_usd`` includes all tasks."""
     repeats: int
     planned: int
     recorded: int

@@ -209,7 +209,7 @@ def test_tests_by_name(make_evidence: Make, report_once: Report, visit: Visit, w
 def test_a_deep_link_opens_the_attempt(one: Path, visit: Visit) -> None:
     page, _ = visit(one, "#attempt=4")
     expect(page.get_by_role("heading", level=1)).to_have_text("inkwell-torn-journal")
-    expect(page.locator("#attempt").get_by_text("TIMEOUT")).to_be_visible()
+    expect(page.locator("#attempt").get_by_text("TIMEOUT", exact=True)).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("link", name="inkwell-torn-journal")).to_be_focused()
 

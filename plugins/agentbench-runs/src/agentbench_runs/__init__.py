@@ -1,1 +1,1 @@
-"""Commands for run directories: tag, measure, prune, pack and unpack them."""
+"""Commands that tag, measure, merge, prune, pack and unpack run directories."""

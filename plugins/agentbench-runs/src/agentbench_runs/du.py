@@ -26,10 +26,10 @@ from agentbench_runs.sizes import KINDS, measure
 @run_filters
 @json_flag
 def du(out: str, selects: RunFilter, filters: str, as_json: bool) -> None:
-    """Show how much space runs use, the largest first, and for what.
+    """Show the disk space used by runs, by kind of content. The largest runs come first.
 
-    Sizes are sums of the sizes of files. WORKSPACE is the final state of workspaces, AGENT are the conversations and
-    logs of agents, and RECORDS are run.json, attempts.jsonl and tags.
+    Each size is the total size of the files. WORKSPACE is the final state of workspaces, AGENT is the conversations
+    and logs of agents, and RECORDS is run.json, attempts.jsonl and tags.
     """
     runs = selected_runs(Path(out), selects, filters, as_json=as_json)
     measured = [(run, measure(run.directory)) for run in runs]
@@ -60,4 +60,4 @@ def du(out: str, selects: RunFilter, filters: str, as_json: bool) -> None:
     left = leftovers(Path(out))
     if left:
         size = size_text(sum(measure(path).total for path in left))
-        say(f"note: interrupted commands left {size} behind; to delete them: agentbench runs prune", err=True)
+        say(f"note: interrupted commands left {size} of files behind. To delete them: agentbench runs prune", err=True)

@@ -15,7 +15,7 @@ _WRITING = ".agentbench-unpacking-", ".agentbench-merging-"
 
 
 def leftovers(out: Path) -> Sequence[Path]:
-    """What commands that were killed left in ``out``, without directories that are in use."""
+    """The leftovers of killed commands in ``out``, excluding directories that are in use."""
     try:
         entries = sorted(out.iterdir())
     except OSError:
@@ -25,12 +25,12 @@ def leftovers(out: Path) -> Sequence[Path]:
 
 
 def delete_run(directory: Path) -> None:
-    """Delete a run directory. It is renamed first, so that a kill leaves no half of a run, but something to clean up.
+    """Delete a run directory. It is renamed first, so that a kill leaves a directory to clean up instead of half a run.
 
     Raises InputError if it is in use, is a link, or cannot be deleted. Links in it are not followed.
     """
     if directory.is_symlink():
-        raise InputError(f"{directory} is a link to a run", remedy="Delete the link yourself, or pass the run's path.")
+        raise InputError(f"{directory} is a link to a run", remedy="Delete the link manually, or pass the run's path.")
     try:
         with lock_run(directory):
             hidden = Path(tempfile.mkdtemp(prefix=_DELETING, dir=directory.parent))
@@ -45,7 +45,7 @@ def delete(directory: Path) -> None:
     try:
         remove_tree(directory)
     except FileNotFoundError:
-        pass  # another process deletes it, too
+        pass  # another process is also deleting it
     except OSError as error:
         raise InputError(f"cannot delete {error.filename or directory}: {error.strerror}") from None
 

@@ -44,15 +44,17 @@ def merge(app: App, /, directories: tuple[Path, ...], into: Path, partial: bool)
     agentbench run --suite custom-dev --variant baseline --shard 1/3    (on one machine; 2/3 and 3/3 on others)
     agentbench runs merge collected/* --into artifacts/runs/baseline
 
-    Nothing is written unless the runs have the same plan, a task that ran in several of them had the same environment,
-    and every attempt is there once. The runs of the shards are not changed. Merging the same runs again does nothing.
+    Nothing is written unless the runs have the same plan, each task had the same environment in all of them, and every
+    attempt is present exactly once. The runs of the shards are not changed. Merging the same runs again does nothing.
 
-    With --partial, attempts may be missing; `agentbench run --resume DIR` runs them on this machine.
+    With --partial, attempts may be missing. `agentbench run --resume DIR` runs them on this machine.
     """
     target = into.resolve()
     for path in directories:
         if target.is_relative_to(path.resolve()):
-            raise InputError(f"{into} is inside {path}, which must not change", remedy="Choose another: --into DIR")
+            raise InputError(
+                f"{into} is inside {path}, which must not change", remedy="Choose another directory: --into DIR"
+            )
     different = list(dict.fromkeys(path.resolve() for path in directories))
     merges = _places(plan_merges(different, partial=partial), into)
     if not _is_written(merges, into):
@@ -61,7 +63,7 @@ def merge(app: App, /, directories: tuple[Path, ...], into: Path, partial: bool)
     else:
         verb = "already merged"
     for directory, each in merges.items():
-        if not is_locked(directory):  # it may be resumed already
+        if not is_locked(directory):  # another process may already have resumed it
             _report(app, open_run(directory))
         info, count = run_info(directory), len(each.parts)
         shards = "1 shard" if count == 1 else f"{count} shards"
@@ -78,7 +80,9 @@ def _places(merges: Mapping[str, Merge], into: Path) -> Mapping[Path, Merge]:
     for variant, each in merges.items():
         name = re.sub(r"[^A-Za-z0-9.+-]+", "_", variant)[:60].lstrip(".") or "_"
         if into / name in places:
-            raise InputError(f"the names of two variants become {name!r}", remedy="Merge each variant separately.")
+            raise InputError(
+                f"two variants would have the same directory name {name!r}", remedy="Merge each variant separately."
+            )
         places[into / name] = each
     return places
 
@@ -101,7 +105,7 @@ def _is_written(merges: Mapping[Path, Merge], into: Path) -> bool:
 
 
 def _write(merges: Mapping[Path, Merge], into: Path) -> None:
-    """Write all runs to a hidden directory, and move them to their place when they are complete."""
+    """Write all runs to a hidden directory, and move them into place when they are complete."""
     parent = into.resolve().parent
     with hidden_directory(parent, merging=True) as hidden:
         content = hidden / "runs"
@@ -112,14 +116,14 @@ def _write(merges: Mapping[Path, Merge], into: Path) -> None:
                 write_merge(each, target)
                 open_run(target)
             if os.path.lexists(into):
-                raise FileExistsError(None, "it exists now")
+                raise FileExistsError(None, "another process has created it")
             content.rename(into)
         except OSError as error:
             raise InputError(f"cannot write {into}: {error.strerror}", remedy="Nothing was merged.") from None
 
 
 def _report(app: App, run: RunView) -> None:
-    """Write the reports of the whole run; if one fails, the run is complete without it."""
+    """Write the reports of the whole run. The run is complete even if a report fails."""
 
     def note(message: str) -> None:
         say(f"note: {message}", err=True)

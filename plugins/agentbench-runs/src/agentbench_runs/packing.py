@@ -20,7 +20,7 @@ from agentbench_core.harness import RUN, RunInfo, is_locked, run_info, say
 from agentbench_runs.unpacking import DEEPEST, check_run_name
 
 _LOCK = ".lock"
-"""The only file that is left out: it belongs to the machine."""
+"""The only file that is not packed, because it is meaningful only on this machine."""
 
 
 @click.command()
@@ -42,7 +42,7 @@ def pack(directories: tuple[Path, ...], output: Path | None) -> None:
     Packing the same runs again creates an identical file.
     """
     if output is None and len(directories) > 1:
-        raise click.UsageError("pass the name of the file for several runs: -o FILE.tar.gz")
+        raise click.UsageError("several runs require a file name: -o FILE.tar.gz")
     runs = [_checked(directory.resolve()) for directory in directories]
     names = [run.directory.name for run in runs]
     if len(set(names)) < len(names):
@@ -50,7 +50,10 @@ def pack(directories: tuple[Path, ...], output: Path | None) -> None:
     path = output or Path(f"{names[0]}.tar.gz")
     for run in runs:
         if path.resolve().is_relative_to(run.directory):
-            raise InputError(f"{path} is inside {run.directory}, which it would contain")
+            raise InputError(
+                f"{path} is inside the run {run.directory}, so it would contain itself",
+                remedy="Choose a file outside the run: -o FILE.tar.gz",
+            )
     if os.path.lexists(path):
         raise InputError(f"{path} already exists", remedy="Remove it, or choose another name: -o FILE.tar.gz")
     count = write_archive(runs, path)
@@ -68,9 +71,9 @@ def _checked(directory: Path) -> RunInfo:
 
 
 def write_archive(runs: Sequence[RunInfo], path: Path) -> int:
-    """Write runs to a new file, which appears once it is complete. Returns the number of files in it.
+    """Write runs to a new file, which appears only when it is complete. Returns the number of packed files.
 
-    Raises InputError if a run contains links or special files, or changes in the meantime, and on disk errors.
+    Raises InputError on disk errors, and if a run contains links or special files or changes in the meantime.
     """
     part: Path | None = None
     try:
@@ -96,7 +99,7 @@ def write_archive(runs: Sequence[RunInfo], path: Path) -> int:
 
 
 def _add(archive: tarfile.TarFile, run: RunInfo) -> int:
-    """Add a run, in the order of names and with the time of its start, and return its number of files."""
+    """Add a run and return its number of files. Files are sorted by name and have the start time of the run."""
     count = 0
     top = run.directory.name
     for name, path in itertools.chain([(top, run.directory)], _below(top, run.directory)):
@@ -116,7 +119,7 @@ def _add(archive: tarfile.TarFile, run: RunInfo) -> int:
 
 
 def _below(name: str, directory: Path) -> Iterator[tuple[str, Path]]:
-    """Everything below a directory with its name in the archive: each directory before its content, sorted."""
+    """Everything below a directory, sorted, with names for the archive. Each directory comes before its content."""
     for path in sorted(directory.iterdir(), key=lambda path: os.fsencode(path.name)):
         if path.name == _LOCK and "/" not in name:
             continue

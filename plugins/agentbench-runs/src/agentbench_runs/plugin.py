@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 AGENTBENCH_API = 1
 
 _COMMANDS = (
-    ("runs du", "du:du", "Show how much space runs use, and for what."),
+    ("runs du", "du:du", "Show the disk space used by runs, by kind of content."),
     ("runs merge", "merge:merge", "Merge the runs of all shards into one run."),
     ("runs pack", "packing:pack", "Write runs to one file, to share them."),
     ("runs prune", "prune:prune", "Delete runs by age, size, tag or status."),

@@ -45,7 +45,7 @@ class _Deletions:
 @click.option(
     "--max-total-size",
     type=SizeType(),
-    help="Only as many runs, the oldest first, as needed for all runs together to have at most this size.",
+    help="Only the oldest runs, as many as needed to reduce the total size of all runs to this size.",
 )
 @click.option(
     "--keep-last", type=click.IntRange(0), metavar="N", help="Keep the latest N runs of each suite and variant."
@@ -71,8 +71,8 @@ def prune(
     agentbench runs prune --max-total-size 20GB --yes
     agentbench runs prune --tag scratch --yes
 
-    Runs in progress, links, and directories that are not runs are never deleted. What an interrupted prune or unpack
-    left behind is deleted, too.
+    Runs in progress, links, and directories that are not runs are never deleted. Files left behind by an interrupted
+    prune or unpack are also deleted.
 
     Exit code: 1 if something could not be deleted.
     """
@@ -150,6 +150,6 @@ def _print(found: _Deletions, yes: bool, problems: Sequence[str]) -> None:
     if not (found.runs or found.left):
         say("nothing to delete")
     elif not yes:
-        say(f"would delete {counted}; to delete: add --yes")
+        say(f"would delete {counted}. To delete, add --yes.")
     else:
         say(f"deleted {counted}{f', except for {len(problems)} that could not be deleted' if problems else ''}")

@@ -20,25 +20,25 @@ _HOURS = {"h": 1, "d": 24, "w": 24 * 7}
 
 @attrs.frozen(kw_only=True)
 class Rules:
-    """What runs must be to be deleted, in addition to the filters. A rule that is ``None`` does not apply."""
+    """The conditions for deleting runs, in addition to the filters. A condition that is ``None`` does not apply."""
 
     older_than: datetime.timedelta | None = None
-    """Only runs that were started longer ago."""
+    """Only runs that started longer ago than this."""
     larger_than: int | None = None
-    """Only runs that are larger, in bytes."""
+    """Only runs that are larger than this, in bytes."""
     keep_last: int | None = None
-    """Not the runs of each suite and variant that were started last, so many of them."""
+    """Keep this many of the latest runs of each suite and variant."""
     max_total_size: int | None = None
-    """Only so many runs, the oldest first, that all runs of the directory together have at most this size in bytes."""
+    """Only the oldest runs, as many as needed to reduce the total size of the directory's runs to this, in bytes."""
 
     @property
     def apply(self) -> bool:
-        """Whether there is a rule."""
+        """Whether any of the conditions applies."""
         return any(value is not None for value in attrs.asdict(self, recurse=False).values())
 
     @property
     def need_sizes(self) -> bool:
-        """Whether the sizes of all runs are needed to apply them."""
+        """Whether the conditions depend on the sizes of all runs."""
         return self.larger_than is not None or self.max_total_size is not None
 
 
@@ -53,8 +53,8 @@ def to_delete(
 
     Args:
         every: all runs of the directory, oldest first.
-        selected: those that match the filters, oldest first.
-        rules: further rules.
+        selected: the runs that match the filters, oldest first.
+        rules: further conditions.
         sizes: the size of each run in bytes, by the path of its directory; may be empty if no rule needs sizes.
         now: the current time.
     """

@@ -17,7 +17,7 @@ _UNITS |= {f"{unit}IB": 2 ** (10 * power) for power, unit in enumerate("KMGT", s
 _SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([A-Za-z]{0,3})")
 
 KINDS = ("events", "records", "agent", "diffs", "workspace", "logs", "reports", "other")
-"""What a run directory contains."""
+"""The kinds of content in a run directory."""
 _OF_RUN = {
     "events.jsonl": "events",
     "attempts.jsonl": "records",
@@ -43,7 +43,7 @@ class Sizes:
 
 
 def measure(directory: Path) -> Sizes:
-    """The sizes of the files in a directory. A file with several names counts once; links are not followed."""
+    """The sizes of the files in a directory. Hard-linked files count once, and symbolic links are not followed."""
     by_kind = dict.fromkeys(KINDS, 0)
     seen: set[tuple[int, int]] = set()
     files = 0
@@ -62,7 +62,7 @@ def measure(directory: Path) -> Sizes:
 
 
 def walk(directory: Path) -> Iterator[tuple[tuple[str, ...], os.DirEntry[str]]]:
-    """Everything below a directory except directories, with its relative path; links are not followed.
+    """All files below a directory, with their relative paths. Links are not followed.
 
     Directories that cannot be read are skipped.
     """

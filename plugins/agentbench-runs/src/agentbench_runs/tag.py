@@ -22,8 +22,8 @@ def tag(run_dir: Path, changes: tuple[str, ...], as_json: bool) -> None:
     agentbench runs tag latest ticket=42 reviewed=yes
     agentbench runs tag latest reviewed-
 
-    KEY=VALUE adds a tag or replaces its value, and KEY- removes it. Tags are kept beside the evidence, and can be
-    changed at any time.
+    KEY=VALUE adds a tag or replaces its value, and KEY- removes it. Tags are stored separately from the evidence and
+    can be changed at any time.
     """
     from agentbench_core import open_run
 

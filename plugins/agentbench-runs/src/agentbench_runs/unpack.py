@@ -22,7 +22,7 @@ from agentbench_runs.unpacking import Limits, unpack_into
     "--max-size", type=SizeType(), default="20GB", show_default=True, help="Maximum size of the unpacked content."
 )
 def unpack(file: Path, out: str, max_size: int) -> None:
-    """Extract runs from a file that `agentbench runs pack` has written.
+    """Extract runs from a file written by `agentbench runs pack`.
 
     \b
     agentbench runs unpack comparison.tar.gz
@@ -37,7 +37,7 @@ def unpack(file: Path, out: str, max_size: int) -> None:
 def unpack_file(file: Path, out: Path, limits: Limits) -> list[Path]:
     """Unpack a file, and return the new run directories in ``out``.
 
-    All of them appear at the end, when everything was checked. Raises InputError if the file is refused.
+    All of them appear at the end, after everything has been checked. Raises InputError if the file is refused.
     """
     from agentbench_core import open_run
 
@@ -62,7 +62,7 @@ def _move(names: Sequence[str], content: Path, out: Path) -> None:
         for name in names:
             (content / name).rename(out / name)
             moved.append(name)
-    except OSError as error:  # such as a run of the same name, which another process has written in the meantime
+    except OSError as error:  # such as a run with the same name, written by another process in the meantime
         for name in moved:
             (out / name).rename(content / name)
         raise InputError(f"cannot create {out / names[len(moved)]}: {error.strerror}") from None

@@ -19,20 +19,20 @@ import attrs
 from agentbench_core import InputError
 
 _BLOCK = tarfile.BLOCKSIZE
-_PIECE = 1 << 18  # bytes that are copied at once
+_PIECE = 1 << 18  # bytes copied at once
 _LONGEST_NAME = 4096  # bytes
 _LONGEST_PART = 255  # bytes
 DEEPEST = 300
 """The maximum number of parts of a path; the files of an attempt's workspace have up to 256."""
 _RATIO = 200
-"""A file may become so many times larger; runs of real agents become about 10 times larger, and bombs 1000 times."""
+"""The maximum ratio of unpacked to packed size: about 10 for runs of real agents, about 1000 for malicious archives."""
 _FREE = 64 << 20  # bytes of content for which the ratio is not checked
 _PADDING = 1 << 20  # bytes after the end; tar pads files to 10 kB
 
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """How much is unpacked at most."""
+    """Limits on the unpacked content."""
 
     bytes: int = 20 * 10**9  #: size of all files together
     entries: int = 1_000_000  #: number of files and directories
@@ -58,11 +58,11 @@ def unpack_into(path: Path, directory: Path, limits: Limits) -> list[str]:
 def check_run_name(name: str) -> None:
     """Raise InputError if the directory of a run must not have this name."""
     if name.startswith(".") or not name.isprintable():
-        raise InputError(f"{name!a} cannot be the directory of a run: it is hidden or contains control characters")
+        raise InputError(f"{name!a} cannot be the name of a run directory: it is hidden or contains control characters")
 
 
 class _Bounded:
-    """The unpacked content, up to a size, and only as much as the packed file can honestly contain."""
+    """The unpacked content, limited in size and in its ratio to the size of the packed file."""
 
     def __init__(self, content: IO[bytes] | gzip.GzipFile, packed: io.BufferedReader, most: int) -> None:
         self._content = content
@@ -77,14 +77,14 @@ class _Bounded:
         while missing:
             piece = self._content.read(min(missing, _PIECE))
             if not piece:
-                raise EOFError("it ends too early")
+                raise EOFError("it is incomplete")
             self._count(len(piece))
             pieces.append(piece)
             missing -= len(piece)
         return b"".join(pieces)
 
     def rest_is_empty(self) -> bool:
-        """Whether nothing but a little padding follows. Also checks the checksum at the end of the file."""
+        """Whether only a little padding follows. Also checks the checksum at the end of the file."""
         total = 0
         while piece := self._content.read(_PIECE):
             total += len(piece)
@@ -94,10 +94,10 @@ class _Bounded:
 
     def _count(self, size: int) -> None:
         self._total += size
-        if self._total > self._most + (_BLOCK << 20):  # besides files: headers, at most a million of them
+        if self._total > self._most + (_BLOCK << 20):  # up to a million headers in addition to the files
             raise _too_large(self._most)
         if self._total > _FREE + _RATIO * self._packed.tell():
-            raise InputError(f"it becomes more than {_RATIO} times larger when it is unpacked, so it is not a run")
+            raise InputError(f"its content is more than {_RATIO} times larger than the file, so it is not a run")
 
 
 class _Unpacking:
@@ -141,7 +141,7 @@ class _Unpacking:
         if not (info.isdir() or info.type in (tarfile.REGTYPE, tarfile.AREGTYPE)):
             raise InputError(
                 f"{shown} is neither a file nor a directory (type {info.type!r})",
-                remedy="Runs contain no links and no devices. Only files that `runs pack` has written are accepted.",
+                remedy="Runs contain no links or devices. Only files written by `runs pack` are accepted.",
             )
         if info.isdir() and info.size:
             raise InputError(f"{shown} is a directory with content")

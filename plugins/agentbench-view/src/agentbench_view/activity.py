@@ -1,6 +1,6 @@
-"""What the running attempts of a run are doing: phase, steps, cost and last tool call, from their events.
+"""The activity of the running attempts of a run, from their events: phase, steps, cost and last tool call.
 
-All texts come from agents: they are shortened here, and escaped where they are shown.
+All texts come from agents. They are shortened here and escaped where they are displayed.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _INTERESTING = re.compile(rb'"attempt_id":("[^"\\\n]{1,200}"),"type":"(' + "|".j
 
 @attrs.define(kw_only=True)
 class Activity:
-    """What one attempt has done so far."""
+    """The activity of one attempt so far."""
 
     span: Span
     phase: str = "start"
     steps: int = 0
     calls: int = 0
     cost_usd: float = 0.0
-    """US dollars; a request of unknown cost counts as its reservation."""
+    """US dollars. A request with an unknown cost is included with its reserved cost."""
     tool: str = ""
     """The last tool call on one line, with its arguments."""
     _reserved: dict[tuple[object, object], float] = attrs.field(factory=dict)
 
     def see(self, kind: str, fields: Mapping[str, Any]) -> None:
-        """Take one event into account. Raises LookupError, TypeError, ValueError or OverflowError for wrong fields."""
+        """Process one event. Raises LookupError, TypeError, ValueError or OverflowError for wrong fields."""
         self.phase = _PHASES[kind]
         key = fields.get("call"), fields.get("exchange", 1)
         if kind == "tool_call_started":
@@ -60,7 +60,7 @@ class Activity:
             self.cost_usd += float(fields["cost_usd"]) - self._reserved.pop(key, 0.0)
 
     def shown(self) -> dict[str, Any]:
-        """As plain data for the browser."""
+        """The activity as plain data for the browser."""
         span = self.span
         name = span.task_id if span.repeat == 1 else f"{span.task_id}@{span.repeat}"
         return {
@@ -84,7 +84,7 @@ class Activities:
     _generation: int = 0
 
     def update(self) -> None:
-        """Read what was appended since the last call, after the index was extended. Raises OSError."""
+        """Read the events appended since the last call. Extend the index first. Raises OSError."""
         if self._generation != self.index.generation:
             self.by_attempt, self._read, self._generation = {}, 0, self.index.generation
         running = self.index.running
@@ -109,7 +109,7 @@ class Activities:
 
 
 def shown_usd(usd: float) -> float | None:
-    """A cost for JSON, which has no numbers that are infinite, as a damaged run may have."""
+    """A cost for JSON, which cannot represent infinity. A damaged run may contain infinite costs."""
     return round(usd, 6) if math.isfinite(usd) else None
 
 

@@ -5,11 +5,11 @@ address                          answer
 ===============================  ===============================================================
 ``/``                            the list of runs, or the page of the only run
 ``/run/NAME/``                   the page of a run
-``/run/NAME/attempt/NUMBER``     the page of an attempt, as the part of a page
+``/run/NAME/attempt/NUMBER``     the page of an attempt, as part of a page
 ``/run/NAME/files/PATH``         a file of the run, as plain text
 ``/run/NAME/events``             the state of the run whenever it changes, as server-sent events
 ``/compare?a=NAME&b=NAME``       two runs side by side
-``/compare/attempt?...&number=`` the page of an attempt of one of them
+``/compare/attempt?...&number=`` the page of an attempt of either run
 ===============================  ===============================================================
 """
 
@@ -34,14 +34,14 @@ from agentbench_view.runs import RUNNING, OpenRun, Runs
 _PERIOD = 0.5
 _PERIOD_OF_ENDED_RUNS = 3.0
 _SILENCE = 15.0
-"""Seconds between looks at a run, and until a comment shows that a silent connection is alive."""
+"""Seconds between checks of a run, and until a comment is sent to keep a silent connection alive."""
 _RETRY_MS = 2000
 _MAX_BYTES = 16 << 20
-"""The maximum number of bytes that are sent of a file."""
+"""The maximum number of bytes sent from a file."""
 
 
 class Views:
-    """Answers requests for the pages of some runs. Each request has a thread, except those for events."""
+    """Answers requests for the pages of some runs. Each request has a thread, except requests for events."""
 
     def __init__(self, runs: Runs, is_ending: Callable[[], bool]) -> None:
         """``is_ending`` returns whether the server is being stopped, so that streams of events end."""
@@ -126,7 +126,7 @@ class Views:
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise InputError("The number of the attempt is missing.")
+        raise InputError("The number of the attempt is missing or invalid.")
     return int(text)
 
 
@@ -135,9 +135,9 @@ def _page(pieces: Iterator[str], policy: str) -> Response:
 
 
 def _file_as_text(run: Path, path: str) -> Response:
-    """A file by its path in the run directory, as text that the browser does not interpret, whatever it contains.
+    """A file by its path in the run directory, as plain text that browsers never interpret.
 
-    No link is followed, not even if the directory changes at the same time. Raises InputError if there is no such file.
+    Links are not followed, even if the directory changes at the same time. Raises InputError if there is no such file.
     """
     try:
         with Tree(run) as tree:
@@ -147,13 +147,13 @@ def _file_as_text(run: Path, path: str) -> Response:
     if len(data) > _MAX_BYTES:
         data = data[:_MAX_BYTES] + f"\n[... cut: only the first {_MAX_BYTES} bytes are shown ...]\n".encode()
     response = PlainTextResponse(headers={"content-disposition": "inline"})
-    response.body = data  # as it is: its encoding may be any
+    response.body = data  # unchanged, since its encoding is unknown
     response.headers["content-length"] = str(len(data))
     return response
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """An error as plain text, since its message may contain text of a run."""
+    """An error as plain text, since its message may contain text from a run."""
     if isinstance(error, HTTPException):
         return PlainTextResponse(f"{error.detail}\n", error.status_code)
     return PlainTextResponse(f"{escape_control(str(error))}\n", 404)

@@ -1,4 +1,4 @@
-"""Read a file of lines that another process appends to, piece by piece.
+"""Read, piece by piece, a file of lines that another process appends to.
 
 The file may be replaced (``runs rebuild``), shortened, or removed at any time, and may contain anything.
 """
@@ -36,7 +36,7 @@ class Piece:
 
 @attrs.define
 class AppendedFile:
-    """A file of lines, and how far it has been read."""
+    """A file of lines, and the position up to which it has been read."""
 
     path: Path
     end: int = 0
@@ -45,7 +45,7 @@ class AppendedFile:
     _skipping: bool = False
 
     def is_new(self) -> bool:
-        """Whether the file is not the one that was read so far: start over with :meth:`restart`. Raises OSError."""
+        """Whether the file has been replaced. If so, start over with :meth:`restart`. Raises OSError."""
         status = self.path.stat(follow_symlinks=False)
         return (status.st_dev, status.st_ino) != self._identity or status.st_size < self.end
 
@@ -62,7 +62,7 @@ class AppendedFile:
                 yield piece
 
     def between(self, start: int, end: int) -> Iterator[Piece]:
-        """The complete lines from a position, which is the start of a line, up to another. Raises OSError."""
+        """The complete lines between two positions. ``start`` must be the start of a line. Raises OSError."""
         return (piece for piece, _, _ in self._pieces(start, end, False))
 
     def _pieces(self, start: int, end: int | None, skipping: bool) -> Iterator[tuple[Piece, int, bool]]:

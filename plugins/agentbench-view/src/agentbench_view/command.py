@@ -23,7 +23,7 @@ def view(target: Path | None, port: int, open_browser: bool) -> int:
     agentbench view latest           one run
     agentbench view shared/runs      the runs of another directory
 
-    The server only listens on this machine, and changes nothing. Stop it with Ctrl-C.
+    The server listens only on this machine and cannot change runs. Stop it with Ctrl-C.
     """
     from agentbench_view.runs import Runs
     from agentbench_view.server import serve

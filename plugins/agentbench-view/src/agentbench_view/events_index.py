@@ -1,7 +1,7 @@
-"""An index of ``events.jsonl``: where the events of each attempt are, and how attempts ended.
+"""An index of ``events.jsonl``: the positions of the events of each attempt, and the results of attempts.
 
-Only lines that start or end an attempt, or the run, are decoded; all others are skipped by a search for bytes. The
-index is extended as the file grows, so that each byte is read once. Memory grows with the number of attempts.
+Only lines that start or end an attempt or the run are decoded. All others are skipped by a search for bytes. The index
+is extended as the file grows, so that each byte is read once. Memory use grows with the number of attempts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Span:
 
 @attrs.define
 class EventsIndex:
-    """What the events of a run say about its attempts."""
+    """The attempts of a run according to its events."""
 
     directory: Path
     rows: dict[str, AttemptRow] = attrs.field(factory=dict)
@@ -50,11 +50,11 @@ class EventsIndex:
     """The attempts without an end that started since the run was last started or resumed."""
     status: str = UNFINISHED
     rebuilt: int = 0
-    """The number of records that `runs rebuild` added, which no event confirms."""
+    """The number of records that were added by `runs rebuild` and that no event confirms."""
     damaged: int = 0
-    """The number of lines that cannot be read, and are left out."""
+    """The number of unreadable lines, which are skipped."""
     generation: int = 0
-    """Increased whenever the file was replaced, so that everything read before is void."""
+    """Increased whenever the file is replaced, which invalidates everything read before."""
     _file: AppendedFile = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -71,7 +71,7 @@ class EventsIndex:
         return frozenset(span.supersedes for span in self.spans.values() if span.supersedes)
 
     def extend(self) -> None:
-        """Read what was appended since the last call. Raises OSError if the file does not exist."""
+        """Read the lines appended since the last call. Raises OSError if the file does not exist."""
         if self._file.is_new():
             self._file.restart()
             self.rows, self.spans, self.running = {}, {}, {}
@@ -83,7 +83,7 @@ class EventsIndex:
                 self._mark(piece.lines[start:end], piece.start + start, piece.start + end + 1)
 
     def entries(self, attempt_id: str) -> Iterator[EventEntry]:
-        """The events of an attempt, without damaged lines. Raises OSError if the file does not exist."""
+        """The events of an attempt, skipping damaged lines. Raises OSError if the file does not exist."""
         span = self.spans.get(attempt_id)
         if span is None:
             return
@@ -138,7 +138,7 @@ def _quoted(text: str) -> str:
 
 
 def _lines_with(block: bytes, containing: bytes) -> Iterator[tuple[int, int]]:
-    """Where the lines of a block that contain some bytes start and end, without the newline."""
+    """The start and end of each line of a block that contains some bytes, without the newline."""
     position = 0
     while (found := block.find(containing, position)) >= 0:
         start = block.rfind(b"\n", position, found) + 1 or position

@@ -23,9 +23,9 @@ from agentbench_view.runs import OpenRun
 _ALL = DateRange()
 _PIECE = 1 << 14
 _BEFORE_PLOTS = 'data-live="overview"'
-"""Part of the text that comes before the plots, which take the longest."""
+"""A text on the page just before the plots, which take the longest to draw."""
 _DRAWING = threading.Lock()
-"""matplotlib is not safe to use in several threads, and one page at a time is enough for one user."""
+"""matplotlib is not thread-safe, and one page at a time is enough for one user."""
 
 
 @attrs.define
@@ -38,14 +38,14 @@ class Cache:
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def get(self, key: Hashable) -> str | None:
-        """The text of a key, if it is still there."""
+        """The text of a key, if it is still cached."""
         with self._lock:
             if key in self._texts:
                 self._texts.move_to_end(key)
             return self._texts.get(key)
 
     def put(self, key: Hashable, text: str) -> None:
-        """Keep a text, and forget the oldest ones."""
+        """Store a text, and remove the least recently used ones if there are too many."""
         with self._lock:
             self._texts[key] = text
             while len(self._texts) > self.most or sum(map(len, self._texts.values())) > self.most_chars:
@@ -54,17 +54,17 @@ class Cache:
 
 @attrs.define
 class Pages:
-    """Renders pages, and keeps the last ones."""
+    """Renders pages and caches the latest ones."""
 
     _reports: Cache = attrs.field(factory=lambda: Cache(8, 64 << 20))
     _attempts: Cache = attrs.field(factory=lambda: Cache(64, 64 << 20))
 
     def report(self, runs: Sequence[OpenRun]) -> Iterator[str]:
-        """The report of one or two runs, in pieces. Raises InputError if one cannot be read, before the first piece."""
+        """The report of one or two runs, in pieces. Before the first piece, raises InputError for unreadable runs."""
         key = _key(runs)
         if (known := self._reports.get(key)) is not None:
             return iter([known])
-        # After their versions: a record may have been added in between.
+        # Read the versions before the runs, since a record may be added in between.
         views = [attrs.evolve(run.served(), exact_cost=len(runs) > 1) for run in runs]
         return self._rendered(key, page.render(views, _ALL, hosting=_hosting(key)))
 
@@ -85,7 +85,7 @@ class Pages:
         return html
 
     def _rendered(self, key: Hashable, pieces: Iterator[str]) -> Iterator[str]:
-        """Larger pieces, the last of which are kept. The first one does not wait for the plots."""
+        """Join pieces into larger ones and cache the page. The first larger piece does not wait for the plots."""
         every: list[str] = []
         part: list[str] = []
         size = 0
@@ -165,7 +165,7 @@ def _hosting(versions: Sequence[tuple[str, str]]) -> page.Hosting:
 
 @functools.cache
 def _templates() -> Environment:
-    """The templates of this package, with the escaping and the filters of the report's."""
+    """The templates of this package, with the escaping and filters of the report's templates."""
     overlay = environment.templates().overlay(loader=PackageLoader("agentbench_view"))
     overlay.filters = {**overlay.filters, "address": address, "plain": _plain}
     return overlay
@@ -178,4 +178,4 @@ def _plain(values: Mapping[str, str]) -> str:
 @functools.cache
 def _bundled(name: str) -> Markup:
     text = resources.files("agentbench_view").joinpath("templates", name).read_text("utf-8")
-    return Markup(text)  # noqa: S704 - a file of this package, nothing from a run
+    return Markup(text)  # noqa: S704 - a file of this package, without data from a run

@@ -1,4 +1,4 @@
-"""The runs that a server shows, with what it has read of each of them."""
+"""The runs that a server shows, and the data read from each run."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class OpenRun:
     """A run that is shown. Threads may share it."""
 
     def __init__(self, directory: Path) -> None:
-        """Nothing is read before the first call."""
+        """Nothing is read before the first method call."""
         self.directory = directory
         self._lock = threading.Lock()
         self._index = EventsIndex(directory)
         self._activities = Activities(self._index)
-        self._number = next(_numbers)  # pages of a run that was opened before are not those of this one
+        self._number = next(_numbers)  # so that cached pages of an earlier instance are not reused
         self._opened: tuple[_Mark, RunView] | None = None
         self._served: tuple[_Mark, ServedRun] | None = None
 
@@ -97,7 +97,7 @@ class OpenRun:
             }
 
     def _update(self) -> RunView | None:
-        """Read what is new; ``None`` for a run of which only the records were kept."""
+        """Read new data; ``None`` for a run without events, of which only the records remain."""
         try:
             for name in _FILES:
                 if (self.directory / name).is_symlink():
@@ -115,7 +115,7 @@ class OpenRun:
         return self._opened[1]
 
     def _version(self) -> str:
-        """The number of records and the status decide what pages show, and a new ``run.json`` after a resume."""
+        """Pages depend on the number of records, the status, and the ``run.json`` that a resume rewrites."""
         opened = self._opened[0] if self._opened else ()
         begin = f"{self._number}.{self._index.generation}"
         return f"{begin}.{len(self._index.rows)}.{self._index.status}.{hash(opened) & 0xFFFFFF:x}"
@@ -138,7 +138,7 @@ class Runs:
 
     directory: Path
     only: str = ""
-    """The name of the single run that is shown; empty for every run of the directory."""
+    """The name of the only run that is shown; empty to show all runs of the directory."""
     _open: OrderedDict[str, OpenRun] = attrs.field(factory=OrderedDict)
     _listed: dict[str, tuple[_Mark, RunInfo]] = attrs.field(factory=dict)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
@@ -187,14 +187,14 @@ class Runs:
             return False
         path = self.directory / name
         try:
-            name.encode()  # another name has no address
+            name.encode()  # other names cannot be part of a URL
             return not path.is_symlink() and (path / "run.json").is_file()
         except (OSError, UnicodeEncodeError):  # such as a name that is too long
             return False
 
 
 def _mark(directory: Path) -> _Mark:
-    """Changes whenever a file changes that a list shows. Raises InputError for links."""
+    """Changes whenever a file shown in the list changes. Raises InputError for links."""
     marks: list[object] = []
     for name in (*_FILES, "tags.json"):
         try:

@@ -1,8 +1,8 @@
-"""Who may read the pages: a browser that got the token from the user, on this machine.
+"""Access control: only a browser on this machine that got the token from the user may read the pages.
 
-A page of another site cannot send requests that are answered: its requests have its own origin and no cookie, and a
-name that it points to this machine (DNS rebinding) is not in the list of hosts. Nothing on a page can send data away:
-the content security policy and the other headers are the same for every response.
+Requests from pages of other sites are refused: they have another origin and no cookie, and a host name that a site
+points to this machine (DNS rebinding) is not in the list of hosts. Nothing on a page can send data away, because every
+response has a content security policy and the other headers.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _NO_ACCESS = (
 
 
 class Gate:
-    """Middleware: refuses requests that the user's browser did not send for the user, and adds headers.
+    """Middleware that refuses requests that the user did not make, and adds headers.
 
     ``hosts`` are the values of ``Host`` that are accepted, such as ``127.0.0.1:8000``.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: frozenset[str], cookie: str, token: str) -> None:
-        """The cookie has a value of its own, so the address in a browser's history is not what pages are read with."""
+        """The cookie differs from the token, so an address in the browser's history does not give access to pages."""
         self._app, self._hosts, self._cookie, self._token = app, hosts, cookie, token
         self._session = secrets.token_urlsafe(32)
 
@@ -85,7 +85,7 @@ class Gate:
         if len(tokens) != 1 or not _same(tokens[0], self._token):
             return PlainTextResponse(_NO_ACCESS, 403)
         rest = urlencode([pair for pair in query if pair[0] != "token"])
-        # With the host, so that a path that starts with two slashes is not the name of another one.
+        # Include the host, because a path that starts with two slashes would be read as another host.
         address = f"http://{headers['host']}{quote(scope['path'])}{'?' if rest else ''}{rest}"
         response = RedirectResponse(address, 303)
         response.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path="/")
@@ -93,5 +93,5 @@ class Gate:
 
 
 def _same(given: str, expected: str) -> bool:
-    """Compare in a time that does not depend on the first difference."""
+    """Compare in constant time."""
     return hmac.compare_digest(given.encode(), expected.encode())

@@ -1,7 +1,7 @@
-"""A run as the report's pages read it: records and the events of an attempt come from an index of the events.
+"""A run as read by the report's pages. Records and the events of attempts come from an index of the events.
 
-``report html`` reads the whole file of events several times. Here, a page of a run that is being written, or that has
-200 MB of events, reads only what it shows.
+``report html`` reads the whole events file several times. In contrast, a page served for a run in progress, or for a
+run with 200 MB of events, reads only the data that it shows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RECORDS = "attempts.jsonl"
 
 @attrs.frozen(kw_only=True)
 class ServedRun:
-    """A run at one moment. Implements the ``RunView`` contract."""
+    """A snapshot of a run. Implements the ``RunView`` contract."""
 
     plain: RunView
     """The run directory."""
@@ -79,14 +79,14 @@ class ServedRun:
         return self.plain.explanations()
 
     def spent_usd(self) -> float:
-        """See the contract; without :attr:`exact_cost`, or if an event is damaged, unknown costs count as nothing."""
+        """See the contract. Without :attr:`exact_cost`, or if an event is damaged, unknown costs are omitted."""
         try:
             return self.plain.spent_usd() if self.exact_cost else self.known_usd()
         except InputError:
             return self.known_usd()
 
     def known_usd(self) -> float:
-        """The recorded costs, and those of running attempts, without reading the events again."""
+        """The recorded costs plus the costs of running attempts, without reading the events again."""
         return sum(row.usage.cost_usd for row, _ in self.every_row) + self.running_usd
 
     def answers(self, task_id: str, repeat: int) -> Iterator[tuple[str, Request, Completion]]:
@@ -111,7 +111,7 @@ class ServedRun:
 
 
 def all_rows(index: EventsIndex) -> Sequence[tuple[AttemptRow, bool]]:
-    """Every record in the events, and whether it is a result: the last of its kind, and not retried."""
+    """Every record in the events, and whether it counts: the last record of its repeat that was not retried."""
     replaced = index.replaced
     last = {
         (row.task_id, row.variant, row.repeat): row.attempt_id
@@ -140,7 +140,7 @@ def check_records(index: EventsIndex) -> None:
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _damaged(path, f"it cannot be read: {error}") from None
     if seen != len(index.rows):
-        raise _damaged(path, f"it has {seen} records, and events.jsonl has {len(index.rows)}")
+        raise _damaged(path, f"it has {seen} records, but events.jsonl has {len(index.rows)}")
 
 
 def _damaged(path: Path, why: str) -> InputError:

@@ -26,7 +26,7 @@ def serve(runs: Runs, port: int, started: Callable[[str], object]) -> None:
     Args:
         runs: the runs.
         port: the port, or 0 for any free one.
-        started: called with the address of the first page, with its token, once requests are accepted.
+        started: called with the address of the first page, including its token, once requests are accepted.
 
     Raises:
         InputError: the port is in use, or not allowed.
@@ -63,7 +63,7 @@ def serve(runs: Runs, port: int, started: Callable[[str], object]) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Ends streams of events when it is stopped; they would keep it running."""
+    """Ends streams of events when it is stopped, since they would keep it running."""
 
     def __init__(self, config: uvicorn.Config, ending: threading.Event) -> None:
         super().__init__(config)

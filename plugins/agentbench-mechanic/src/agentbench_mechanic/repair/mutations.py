@@ -97,7 +97,7 @@ def mutations(source: Source) -> Iterator[Repair]:
 
 
 def _swap(source: Source, left: ast.AST, right: ast.AST, old: str, new: str, weight: float) -> Iterator[Repair]:
-    """Replace the operator between two operands; nothing but the operator's characters changes."""
+    """Replace the operator between two operands; only the operator's characters change."""
     start, end = source.span(left)[1], source.span(right)[0]
     between = source.text[start:end]
     at = between.find(old)

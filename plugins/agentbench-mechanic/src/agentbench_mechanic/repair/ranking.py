@@ -16,7 +16,7 @@ def repairs(source: Source, suspicion: Callable[[Repair], float] | None = None) 
 
     Args:
         source: the file.
-        suspicion: how suspicious the location of a repair is, 0 to 1; ``None``: 1 for all.
+        suspicion: how suspicious the location of a repair is, 0 to 1; ``None`` means 1 everywhere.
     """
     best: dict[tuple[Edit, ...], tuple[float, Repair]] = {}
     for repair in (*smells(source), *mutations(source), *statements(source)):

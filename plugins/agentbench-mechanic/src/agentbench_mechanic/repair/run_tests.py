@@ -1,4 +1,4 @@
-"""Run tests in forked processes, so that runs start fast and do not affect each other."""
+"""Run tests in forked processes, so that runs start quickly and do not affect each other."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _MEMORY = 1 << 30  # bytes: a changed loop may use memory without limit
 
 @dataclass(frozen=True)
 class Results:
-    """The results of tests. Not ``complete`` if the run did not finish in time, or crashed."""
+    """The results of tests. ``complete`` is false if the run timed out or crashed."""
 
     passed: frozenset[str] = frozenset()
     failed: frozenset[str] = frozenset()
     lines: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
-    """Test -> path -> executed lines; only if traced."""
+    """Test -> path -> executed lines; empty unless traced."""
     complete: bool = False
 
 
@@ -83,7 +83,7 @@ class Run:
 
 
 def warm_up(directory: Path) -> None:
-    """Load pytest and its plugins into this process, so that forked processes have them loaded."""
+    """Load pytest and its plugins into this process, so that forked processes need not load them again."""
     import pytest
 
     empty = directory / "empty"

@@ -1,4 +1,4 @@
-"""The search: find suspicious lines, try repairs, choose one that helps."""
+"""The search: find suspicious lines, try repairs, and choose a repair that helps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _IGNORED = shutil.ignore_patterns(
     ".git", ".hg", "__pycache__", ".venv", "venv", "node_modules", ".*_cache", "*.egg-info", ".tox"
 )
 _MORE_AFTER_PARTIAL = 60
-"""The search ends this many candidates after one that fixes some, but not all, of the failing tests."""
+"""After a candidate that fixes only some of the failing tests, the search tries at most this many more candidates."""
 _SHARE_OF_IMPORT_TIME = 0.2
 """Minimum suspicion of lines that run at import, relative to the most suspicious line of the file."""
 _SHARE_OF_SMELLS = 0.5

@@ -121,7 +121,7 @@ def _removes_an_escape(node: ast.AST) -> bool:
 
 
 def _mixed_measures(source: Source, node: ast.Call) -> Iterator[Repair]:
-    """The result of ``len`` is combined with the same variable as that of another function of the analyzed file."""
+    """A variable is combined with both the result of ``len`` and that of another function of the same file."""
     if not isinstance(node.func, ast.Name) or node.func.id != "len" or len(node.args) != 1:
         return
     function, measured = source.function_of(node), _compared_to(source, node)

@@ -78,7 +78,7 @@ def _function(source: Source, node: Function) -> Iterator[Repair]:
 
 
 def _without_cache(source: Source, node: Function) -> Iterator[Repair]:
-    """Remove a cache, whose results may be out of date."""
+    """Remove a cache, because its results may be out of date."""
     for decorator in node.decorator_list:
         name = source.code(decorator).split("(")[0].split(".")[-1]
         if name in ("lru_cache", "cache"):

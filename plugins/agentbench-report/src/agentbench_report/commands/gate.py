@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agentbench_report.gate.report import GateReport
 
 _PATH = click.Path(readable=False, path_type=Path)
-"""click checks neither paths nor runs, so that earlier gate reports are replaced even if one of them is wrong."""
+"""click does not check paths and runs, so that earlier gate reports are replaced even if an argument is wrong."""
 
 
 @click.command(short_help="Decide whether a candidate may replace a baseline.")

@@ -18,11 +18,11 @@ class Missing(enum.StrEnum):
     """How to treat attempts without a score."""
 
     LEFT_OUT = "left_out"
-    """Exclude them: compare only pairs with a score on both sides."""
+    """Compare only pairs with a score on both sides."""
     WORST = "worst"
-    """The worst case for B: B's missing attempts failed and A's passed."""
+    """Assume the worst case for B: B's missing attempts failed and A's passed."""
     BEST = "best"
-    """The best case for B: B's missing attempts passed and A's failed."""
+    """Assume the best case for B: B's missing attempts passed and A's failed."""
 
 
 @attrs.frozen(kw_only=True)
@@ -69,7 +69,7 @@ class TaskPair:
         return self.a.invalid_throughout and self.b.invalid_throughout
 
     def counts(self, missing: Missing = Missing.LEFT_OUT) -> tuple[int, int, int, int] | None:
-        """The passed and total attempts in A, then in B; ``None`` if a side has none to count or if ``invalid``."""
+        """The passed and total attempts in A, then in B; ``None`` if either has none to count, or if ``invalid``."""
         a, b = self.a, self.b
         if self.invalid:
             return None
@@ -87,7 +87,7 @@ class TaskPair:
         if counts is None:
             return None
         passed_a, total_a, passed_b, total_b = counts
-        # A single rounding, so that equal rates differ by exactly 0 and equal differences compare equal.
+        # Round only once, so that equal rates differ by exactly 0 and equal differences compare equal.
         return (passed_b * total_a - passed_a * total_b) / (total_a * total_b)
 
 
@@ -156,7 +156,7 @@ class Alignment:
 
     @property
     def repeated(self) -> bool:
-        """Whether a run planned several attempts at a paired task. If so, there is no table, only rates per task."""
+        """Whether a run planned several attempts at a paired task. If so, there are rates per task, but no table."""
         return any(pair.a.planned > 1 or pair.b.planned > 1 for pair in (*self.pairs, *self.quarantined))
 
     def table(self, missing: Missing = Missing.LEFT_OUT) -> PairTable:
@@ -189,7 +189,7 @@ def align(a: RunCounts, b: RunCounts) -> Alignment:
     """Pair the tasks of two runs by digest, sorted by their ids in A.
 
     Raises:
-        InputError: a run contains the same task twice, so that pairs would be ambiguous.
+        InputError: a run contains the same task twice, which makes pairs ambiguous.
     """
     in_a, in_b = _by_digest(a), _by_digest(b)
     shared = [(task, in_b[digest]) for digest, task in in_a.items() if digest in in_b]

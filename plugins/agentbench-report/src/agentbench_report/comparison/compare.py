@@ -193,7 +193,7 @@ def _other_case(
     other_cases: Mapping[int, tuple[Estimate | None, Estimate | None]],
     alpha: float,
 ) -> Alternative | None:
-    """The result of an alternative case, adjusted for the same case of each other run (or else its main estimate).
+    """The result of an alternative case, adjusted for that case of the other runs, or for their main estimates.
 
     ``None`` if the run at ``index`` does not have the case.
     """
@@ -216,7 +216,7 @@ def _compared(
 
 
 def _omnibus(runs: Sequence[RunCounts], aligned: Sequence[Alignment]) -> Omnibus | None:
-    """Cochran's Q over tasks with a score in every run; ``None`` with under three runs, repeats, or no such task."""
+    """Cochran's Q over tasks with a score in every run; ``None`` without tasks, with repeats, or for two runs."""
     if len(runs) < 3 or any(alignment.repeated for alignment in aligned):
         return None
     digests = [task.digest for task in runs[0].tasks]

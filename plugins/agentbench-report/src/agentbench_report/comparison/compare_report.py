@@ -21,9 +21,9 @@ class BaselineComparison:
     robust: bool
     """Whether the verdict is the same in the worst and the best case for this run."""
     about_missing: str
-    """How missing attempts could change the result, with adjusted p-values; empty if none are missing."""
+    """The effect that missing attempts could have on the result, with adjusted p-values; empty if none are missing."""
     about_aside: str
-    """How quarantined tasks and suspect attempts could change the result; empty without any."""
+    """The effect that quarantined tasks and suspect attempts could have on the result; empty without any."""
     estimate: Estimate
     worst: Estimate | None
     """The estimate if missing attempts failed in this run and passed in the baseline; ``None`` if none are missing."""
@@ -47,7 +47,7 @@ class BaselineComparison:
     """Tasks found invalid in every attempt of both runs, by their ids in the baseline. They are not counted."""
     same_variant: bool
     same_terms: bool
-    """Whether nothing but the variant is known to differ. If so, differences between runs of one variant are noise."""
+    """Whether only the variant is known to differ. If so, differences between runs of one variant are noise."""
     overridden: tuple[Refusal, ...]
     warnings: tuple[str, ...]
 

@@ -29,7 +29,7 @@ class DetectableEffect:
     no possible difference is detectable, there is no spread, or fewer than ``least_nonzero`` tasks differ.
     """
     at_best: float | None
-    """The smallest detectable difference if all discordant tasks change in the same direction, however many they are;
+    """The smallest detectable difference if all discordant tasks change in the same direction, whatever their number;
     ``None`` with repeats, or if there is none."""
     power: float
     alpha: float

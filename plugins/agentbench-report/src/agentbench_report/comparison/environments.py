@@ -65,7 +65,7 @@ def compare_environments(a: RunCounts, b: RunCounts, pairs: Iterable[TaskPair]) 
     for pair in pairs:
         digests = (pair.a.environments, pair.b.environments)
         sandbox_differences = _sandbox_differences(pair.a.sandboxes, pair.b.sandboxes)
-        if sandbox_differences:  # other differences are consequences
+        if sandbox_differences:  # other differences follow from it
             for difference in sandbox_differences:
                 different.setdefault(difference, []).append(pair.task_id)
         elif all(digests) and digests[0] != digests[1]:
@@ -103,7 +103,7 @@ def _sandbox_differences(a: frozenset[Sandbox], b: frozenset[Sandbox]) -> Sequen
     different = [entry for entry in values if entry[1] != entry[2]]
     if different:
         return different[:1] if different[0][0] == _SANDBOX_FACTS[0][0] else different
-    # The same values in different combinations.
+    # The values are the same, but combined differently.
     in_a, in_b = (
         "; ".join(sorted(", ".join(value_of(sandbox) for _, value_of in _SANDBOX_FACTS) for sandbox in side))
         for side in (a, b)
@@ -136,7 +136,7 @@ def _facts(run: RunCounts, task: TaskCounts) -> tuple[Sequence[Facts], str]:
 
 
 def _read(data: bytes) -> Facts | None:
-    """The facts that matter; ``None`` if the file is damaged or was truncated."""
+    """The facts to compare; ``None`` if the file is damaged or was truncated."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):  # RecursionError: deeply nested brackets

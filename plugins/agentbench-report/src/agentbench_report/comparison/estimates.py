@@ -30,8 +30,8 @@ with an additional bootstrap interval."""
 
 IntervalMethod = Literal["tango", "tango_mean", "identical", "none"]
 """``tango`` for pairs of single attempts, ``tango_mean`` over tasks. ``identical``: all tasks differ by the same amount
-(or there is one task), so there is no spread, and the bounds only cover kinds of tasks that were not sampled. ``none``:
-there are no tasks, and thus no bounds."""
+(or there is one task), so there is no spread, and the bounds reflect only kinds of tasks that were not sampled.
+``none``: there are no tasks, and thus no bounds."""
 
 
 @attrs.frozen(kw_only=True)
@@ -54,7 +54,7 @@ class Estimate:
     """The estimate of B minus A. Rates are between 0 and 1, differences between -1 and 1. Tests are two-sided."""
 
     missing: Missing
-    """How attempts without a score were treated."""
+    """The treatment of attempts without a score."""
     tasks: int
     table: PairTable | None
     """``None`` with repeats: attempts at one task are not independent pairs."""

@@ -29,7 +29,7 @@ _OVERLOADED = "under_pressure"
 
 @attrs.frozen(kw_only=True)
 class MetricComparison:
-    """One amount per attempt in B compared with A. The sample are tasks with a score in both runs.
+    """One amount per attempt in B compared with A. The sample is the tasks with a score in both runs.
 
     The value of a task is the mean over its scored attempts, so tasks have equal weight.
     """
@@ -42,7 +42,7 @@ class MetricComparison:
     difference: float | None
     """B minus A; ``None`` if either is unknown."""
     interval: Interval | None
-    """The paired t interval over tasks; ``None`` with under two tasks, or if all tasks differ by the same amount."""
+    """The paired t interval over tasks; ``None`` with fewer than two tasks, or if all differences are equal."""
     ratio: float | None
     """``mean_b / mean_a``; ``None`` if either is unknown or ``mean_a`` is 0."""
     ratio_interval: Interval | None
@@ -59,7 +59,7 @@ class MetricComparison:
 def compare_metrics(
     a: RunCounts, b: RunCounts, pairs: Sequence[TaskPair], confidence: float = 0.95
 ) -> tuple[MetricComparison, ...]:
-    """Compare B with A on every metric, over those ``pairs`` that have a score in both runs.
+    """Compare B with A on every metric, over the ``pairs`` that have a score in both runs.
 
     Intervals are not adjusted for the number of metrics.
     """

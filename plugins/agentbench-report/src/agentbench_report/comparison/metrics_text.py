@@ -18,7 +18,7 @@ def metrics_markdown(groups: Sequence[tuple[str, Sequence[MetricComparison]]], a
     """A table with one row per metric, the method, and reasons for caution.
 
     Args:
-        groups: a label and the comparisons with it. Labels are untrusted, and not shown if there is only an empty one.
+        groups: labels with their comparisons. Labels are untrusted. A single empty label is not shown.
         a: the heading of the column for A, such as ``baseline``.
         b: the heading of the column for B.
     """

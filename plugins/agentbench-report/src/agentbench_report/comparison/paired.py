@@ -1,4 +1,4 @@
-"""Compare two runs on the same tasks: which is better, by how much, and on which tasks."""
+"""Compare two runs on the same tasks: which run is better, by how much, and on which tasks."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from agentbench_report.statistics import Interval, mean_of_means, seed_of, task_
 
 PASSED = "passed"
 NOT_RECORDED = "not recorded"
-"""Outcomes of an attempt other than a failure reason."""
+"""The outcomes of attempts that have no failure reason."""
 
 FINAL_DIFF = "diffs/final.patch"
 _MAX_DIFFS = 3
-"""The maximum number of attempts per task whose diffs are listed. For each, the file must be looked up."""
+"""The maximum number of attempts per task whose diffs are listed. Each requires a file lookup."""
 
 _NO_PAIRS = (
     "McNemar's test requires one attempt per task. These runs have several, "
@@ -211,7 +211,7 @@ def _pair_side(task: TaskCounts, diffs: tuple[Diff, ...]) -> PairSide:
 
 
 def _diffs(run: RunCounts, task: TaskCounts, *, passed: bool) -> tuple[Diff, ...]:
-    """Final diffs of a few attempts, starting with those that passed if ``passed``, else with those that failed."""
+    """Final diffs of a few attempts, starting with passed attempts if ``passed``, otherwise with failed ones."""
     results: tuple[tuple[Literal["passed", "failed"], tuple[int, ...]], ...]
     results = ("passed", task.passes), ("failed", task.fails)
     attempts = [(repeat, result) for result, repeats in (results if passed else results[::-1]) for repeat in repeats]

@@ -117,13 +117,13 @@ class PairedReport:
 
     verdict: Verdict
     headline: str
-    """The verdict in words, and how missing or suspect attempts and quarantined tasks could change it."""
+    """The verdict in words, and possible effects of missing or suspect attempts and quarantined tasks."""
     robust: bool
     """Whether the verdict is the same in the worst and the best case."""
     same_variant: bool
     """Whether both runs use the same variant."""
     same_terms: bool
-    """Whether nothing but the variant is known to differ. If so, differences between runs of one variant are noise."""
+    """Whether only the variant is known to differ. If so, differences between runs of one variant are noise."""
     method: Method
     confidence: float
     seed: int

@@ -109,7 +109,7 @@ def require(*results: tuple[str, Comparability], also: str = "") -> None:
     """Raise if any comparison is refused.
 
     Args:
-        results: names of the runs, as the subject of a sentence, with their comparability.
+        results: the names of the runs (the subject of a sentence), with their comparability.
         also: another problem to report with the refusals.
 
     Raises:

@@ -48,7 +48,7 @@ class Alternative:
 def about_missing(
     incomplete: int, pairs: int, main: Verdict, worst: Alternative | None, best: Alternative | None, subject: str = "B"
 ) -> str:
-    """How missing attempts could change the result for ``subject``; empty if none are missing or no task is counted."""
+    """The effect of missing attempts on the result for ``subject``; empty if none are missing or no task is counted."""
     if worst is None or best is None or worst.difference is None or best.difference is None:
         return ""
     cases = [f"{points(case.difference or 0)} ({p_text(case.p)})" for case in (worst, best)]
@@ -71,7 +71,7 @@ def about_excluded(
     excluding: Alternative | None,
     subject: str = "B",
 ) -> str:
-    """How quarantined tasks and suspect attempts could change the result for ``subject``; empty without any."""
+    """The effect of quarantined tasks and suspect attempts on the result for ``subject``; empty without any."""
     sentences = []
     if quarantined:
         several = quarantined > 1
@@ -164,8 +164,8 @@ def sensitivity(estimate: Estimate, detectable: DetectableEffect) -> str:
     elif detectable.at_best is not None:
         effect = f"{100 * detectable.at_best:.1f} pp"
         sentences.append(
-            f"Minimum detectable effect with {tasks}: {effect} at {power} (assuming all discordant tasks go the same "
-            "way)."
+            f"Minimum detectable effect with {tasks}: {effect} at {power} (if all discordant tasks change in the same "
+            "direction)."
         )
     elif not sentences:
         sentences.append(f"With {tasks} at the observed spread, no difference is detectable at {power}.")

@@ -41,9 +41,9 @@ def least_pairs(margin: float, alpha: float) -> int | None:
 
 
 def as_planned(alignment: Alignment) -> Alignment:
-    """The alignment with every counted task of the baseline: those the candidate lacks are added without a score.
+    """The alignment with every counted task of the baseline. Tasks missing in the candidate are added without a score.
 
-    Leaving a task out must not be better than losing its result. The same applies to quarantine, so tasks quarantined
+    Omitting a task must not be better than losing its result. The same applies to quarantine, so tasks quarantined
     in only one of the runs are included with their results.
     """
     left_out = [
@@ -103,7 +103,7 @@ def non_inferiority(comparison: Comparison, margin: float, alpha: float) -> Chec
 
 
 def heldout_drop(complete: Comparison, worst: Comparison, most: float) -> Check:
-    """Check the observed drop, ignoring chance, both without missing results and in the worst case for them."""
+    """Check the observed drop, ignoring chance, both without missing results and in their worst case."""
     if complete.difference is None or worst.difference is None:
         return _check("heldout_drop", "inconclusive", None, -most, _NO_TASKS)
     why = (
@@ -141,7 +141,7 @@ def worst_case(alignment: Alignment, comparison: Comparison, margin: float) -> C
 
 
 def enough(alignment: Alignment, rules: GateRules) -> Iterator[Check]:
-    """The number of pairs, and their share of all tasks in either run, so that leaving out tasks does not help.
+    """The number of pairs and their share of all tasks in either run, so that omitting tasks is no advantage.
 
     Tasks quarantined or invalid in both runs do not count. Tasks quarantined in only one of them count as unpaired.
     """
@@ -169,7 +169,7 @@ def infrastructure(side: str, run: RunCounts, rules: GateRules) -> Check:
 def working(side: str, run: RunCounts, rules: GateRules) -> Iterator[Check]:
     """Whether the agent works, since two broken agents would agree. Missing attempts may be passes or failures.
 
-    A candidate that does not work fails. With a baseline that does not work, the gate is inconclusive.
+    A candidate that does not work fails. If the baseline does not work, the gate is inconclusive.
     """
     tasks = [task for task in run.tasks if task.planned and not task.invalid_throughout]
     if not tasks:
@@ -264,7 +264,7 @@ def _ratio(name: str, metric: MetricComparison, most: float, what: str, unit: st
 
 
 def _bound(name: str, satisfied: bool, measured: float, asked: float, why: str) -> Check:
-    """A check for sufficient evidence, which is inconclusive if not satisfied."""
+    """A check for sufficient evidence, which is inconclusive if it is not met."""
     return _check(name, "pass" if satisfied else "inconclusive", measured, asked, why)
 
 

@@ -1,4 +1,4 @@
-"""``gate.yaml``: the rules of the gate, per suite."""
+"""``gate.yaml``: the rules of the gate for each suite."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OTHER_LABELS = ("flaky", "dropped_link", "dropped_not_editable", "oom", "pids",
 """Other known labels of attempts (docs/failures.md)."""
 
 _SIMILARITY = 0.85
-"""The minimum similarity, at which ``custom_dev`` is similar to ``custom-dev`` but ``custom-heldout`` is not."""
+"""The minimum similarity of names. ``custom_dev`` is similar to ``custom-dev``, but ``custom-heldout`` is not."""
 
 
 @attrs.frozen(kw_only=True)
@@ -83,7 +83,7 @@ class GateRules:
 
     @property
     def tested_loss(self) -> float:
-        """The loss to test for: ``margin``, or else ``max_heldout_drop``, for which the test is not decisive."""
+        """The loss to test for: ``margin``, or otherwise ``max_heldout_drop``, for which the test is not decisive."""
         return self.margin if self.margin is not None else self.max_heldout_drop or 0.0
 
 
@@ -166,7 +166,7 @@ def _similar(name: str, known: Collection[str]) -> list[str]:
 
 
 _PLACEHOLDERS: Mapping[str, Any] = {"min_pairs": 1}
-"""Values for required keys while one section is checked, since another section may contain them."""
+"""Placeholders for required keys while one section is checked, since another section may contain them."""
 
 
 def read_gate_config(path: Path) -> GateConfig:

@@ -39,7 +39,7 @@ def junit_xml(report: GateReport, *, inconclusive_ok: bool) -> bytes:
 
 
 def refused_junit(message: str) -> bytes:
-    """The document of a gate without a verdict. It replaces an older report."""
+    """The document of a gate that reached no verdict. It replaces an older report."""
     suite = _suite("gate", 1, ["error"])
     _properties(suite, {"verdict": "refused"})
     case = ElementTree.SubElement(suite, "testcase", classname=_CLASSNAME, name="comparable")
@@ -64,7 +64,7 @@ def _case(suite: ElementTree.Element, check: Check, element: str, report: GateRe
     if element:
         _add_message(case, element, check.status, check.why)
     lines = [] if element else [check.why]
-    if check is report.checks[0]:  # the check of the difference
+    if check is report.checks[0]:  # the check on the difference
         lines += moved_lines(report)
     if lines:
         ElementTree.SubElement(case, "system-out").text = _clean("\n".join(lines))

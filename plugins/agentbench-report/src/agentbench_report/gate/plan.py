@@ -1,4 +1,4 @@
-"""Check whether a gate can pass, given only the baseline: before a candidate is run, and for later warnings."""
+"""Check whether a gate can pass, given only the baseline. Used before a candidate is run, and for later warnings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentbench_report.gate.text import VERDICTS
 
 Possible = Literal["yes", "better_only", "never"]
 """``yes``: a candidate as good as the baseline passes. ``better_only``: it does not pass, but a candidate that passes
-every attempt does. ``never``: not even that one passes."""
+every attempt does. ``never``: not even such a candidate passes."""
 
 _HEADINGS = {"yes": "can pass", "better_only": "only a better candidate can pass", "never": "can never pass"}
 
@@ -49,7 +49,7 @@ class GatePlan:
 def plan(baseline: RunCounts, rules: GateRules, *, rules_from: str = TOP_LEVEL) -> GatePlan:
     """Run the gate on two hypothetical candidates with as many repeats as the baseline.
 
-    The rules on cost and duration are left out, since the candidates' cost and duration are unknown.
+    The rules on cost and duration are not applied, since the candidates' cost and duration are unknown.
     """
     rules = attrs.evolve(rules, max_cost_ratio=None, max_cost_usd_per_task=None, max_duration_ratio=None)
     equal = _judged(baseline, rules, lambda task: task.passed + task.missing)
@@ -70,7 +70,7 @@ def plan(baseline: RunCounts, rules: GateRules, *, rules_from: str = TOP_LEVEL) 
 
 
 def plan_warnings(baseline: RunCounts, rules: GateRules) -> Sequence[str]:
-    """A warning if an equally good candidate cannot pass, for reports whose verdict is not a pass."""
+    """A warning for reports whose verdict is not a pass, if an equally good candidate could not pass either."""
     result = plan(baseline, rules)
     if result.possible == "yes":
         return ()

@@ -107,7 +107,7 @@ class GateReport:
 
     @property
     def disputed(self) -> int:
-        """The number of tasks that are quarantined in only one of the runs, even if the other does not have them."""
+        """The number of tasks quarantined in only one of the runs, including tasks that the other run does not have."""
         return sum(not all(task.reasons) for task in self.quarantined)
 
     def exit_code(self, *, inconclusive_ok: bool) -> int:

@@ -44,7 +44,7 @@ _ACCEPTED = "The job does not fail, because inconclusive verdicts are accepted."
 
 
 def refused_markdown(message: str) -> str:
-    """The page of a gate without a verdict."""
+    """The page of a gate that reached no verdict."""
     return "# Gate: REFUSED\n\n" + "\n".join(f"    {line}" for line in plain_lines(message)) + "\n"
 
 

@@ -33,7 +33,7 @@ class AmountRow:
 
 @attrs.frozen(kw_only=True)
 class Amounts:
-    """The table, with reasons for caution as untrusted text. ``level`` names the interval, such as ``95% CI``."""
+    """The table with reasons for caution (untrusted text). ``level`` is the heading for intervals: ``95% CI``."""
 
     rows: Sequence[AmountRow]
     level: str

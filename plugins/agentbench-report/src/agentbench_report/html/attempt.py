@@ -1,4 +1,4 @@
-"""The page of an attempt, which is stored compressed in the report and unpacked when it is opened."""
+"""The page of an attempt, which is stored compressed in the report and decompressed when it is opened."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _LOGS = {
     "setup": "Setup",
 }
 _LINE = 32
-"""The number of characters per line of base64, fewer than in any API key. Compressed data can look like a key by
-chance, and the harness would redact it and damage the page."""
+"""The number of characters per line of base64, which is less than the length of any API key. Otherwise, compressed data
+could look like a key by chance, and redaction by the harness would damage the page."""
 
 _Line = TypeVar("_Line")
 
@@ -36,7 +36,7 @@ def page(listed: ListedAttempt, timeline: Timeline) -> str:
         raise ValueError("an attempt without a record has no page")
     texts = Texts(view, row.task_id, row.repeat)
     problems: list[str] = []
-    # The patch is read first, because text read later is cut shorter if the page is already long.
+    # Read the patch first, because text that is read later is truncated more if the page is already long.
     final = texts.file("diffs/final.patch")
     explanation = texts.cut(timeline.explanation, "events.jsonl")
     tests = _tests(listed, texts, timeline.explanation, problems)

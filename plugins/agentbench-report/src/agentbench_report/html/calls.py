@@ -1,4 +1,4 @@
-"""The tool calls of an attempt: what was called, how it ended, and what it changed."""
+"""The tool calls of an attempt, with their results and changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE = "agent/tool_calls.jsonl"
 _GIST = 120
 """The number of characters of the first argument in the heading of a call."""
 _SHORT = 12
-"""The number of lines up to which a call is expanded."""
+"""Calls with at most this many lines are expanded."""
 
 
 @attrs.define(kw_only=True)
@@ -32,7 +32,7 @@ class ShownCall:
     requested: bool = False
     """Whether a model requested the call."""
     ok: bool | None = None
-    """Whether the tool worked; ``None`` if the call is not in the log."""
+    """Whether the tool succeeded; ``None`` if the call is not in the log."""
     exit_code: int | None = None
     """The exit code of the command, if the tool ran one."""
     error: str = ""
@@ -45,12 +45,12 @@ class ShownCall:
 
     @property
     def failed(self) -> bool:
-        """Whether the tool did not work, or its command ended with an exit code other than 0."""
+        """Whether the tool failed, or its command ended with an exit code other than 0."""
         return self.ok is False or bool(self.exit_code) or bool(self.problem)
 
     @property
     def gist(self) -> str:
-        """The beginning of the first argument in one line; empty for a diff and for a JSON object."""
+        """The beginning of the first argument on one line; empty for a diff or JSON."""
         first = next(iter(self.arguments.values()), None)
         if first is None or first.is_diff or first.text.startswith(("[\n", "{\n")):
             return ""
@@ -61,7 +61,7 @@ class ShownCall:
         return {name: text for name, text in self.arguments.items() if text.text != self.gist}
 
     def shown_output(self) -> Mapping[str, Text]:
-        """The output apart from the exit code and empty values, of which a call has several."""
+        """The output without the exit code and without empty values, which most calls have."""
         return {
             name: text
             for name, text in self.output.items()
@@ -94,7 +94,7 @@ class ShownCall:
 
 @attrs.frozen(kw_only=True, eq=False)
 class LoggedCall:
-    """A line of the log of tool calls, with the values by which it is matched to a request of a model."""
+    """A line of the log of tool calls, with the values used to match it to a request of a model."""
 
     id: str
     tool: str

@@ -25,7 +25,7 @@ class ShownMessage:
 
 
 def shown(message: Message, texts: Texts, facts: Iterable[str] = ()) -> ShownMessage:
-    """A message as shown, with facts about it."""
+    """A message in the displayed form, with facts about it."""
     reasoning = "\n".join(_reasoning(message.opaque))
     note = message.opaque.get("note")
     return ShownMessage(

@@ -1,7 +1,7 @@
 """The Jinja2 environment, which escapes all untrusted text that enters the page (H20).
 
 In every template expression, control and bidirectional characters are made visible, and then the text is escaped. The
-page's content security policy allows only its bundled script, by hash: no requests, forms or frames.
+page's content security policy allows only its bundled script, by hash, and no requests, forms or frames.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def templates() -> Environment:
 
 
 def _finalize(value: object) -> object:
-    # Markup is template output that has been escaped already, or comes from this package.
+    # Markup is template output that is already escaped, or comes from this package.
     return escape_control(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -48,7 +48,7 @@ def _finalize(value: object) -> object:
 def bundled(name: str) -> Markup:
     """The content of a bundled style sheet or script."""
     text = resources.files("agentbench_report.html").joinpath("templates", name).read_text("utf-8")
-    return Markup(text)  # noqa: S704 - a file of this package, nothing from a run
+    return Markup(text)  # noqa: S704 - a file of this package, without data from a run
 
 
 def policy(*scripts: Markup, connect: bool = False) -> str:

@@ -16,7 +16,7 @@ PASSED, FAILED, MISSING = "passed", "failed", "missing"
 RESULTS = (PASSED, FAILED, MISSING)
 NOT_RECORDED = "not recorded"
 MOST = 200_000
-"""The maximum number of planned attempts: ``run.json`` may come from somebody else, and plan any number."""
+"""The maximum number of planned attempts, since an untrusted ``run.json`` can plan any number."""
 
 
 @attrs.frozen(kw_only=True)
@@ -72,7 +72,7 @@ def result(row: AttemptRow | None) -> str:
 
 
 def sides(views: Sequence[RunView], dates: DateRange) -> Sequence[Side]:
-    """Read the runs of a report, which may be one or two, with the tasks in a range of dates."""
+    """Read the one or two runs of a report, with the tasks in a range of dates."""
     runs = []
     for letter, view in zip("AB" if len(views) > 1 else [""], views, strict=True):
         counts = count(view, dates)

@@ -107,7 +107,7 @@ def _alternatives(summary: RunSummary) -> Iterator[str]:
     if without is not None:
         are, them = ("attempts are", "them") if without.attempts > 1 else ("attempt is", "it")
         yield (
-            f"{count(without.attempts)} {are} suspected of tampering or leaks, on {', '.join(summary.suspected)}. "
+            f"{count(without.attempts)} {are} suspected of tampering or leaks (tasks: {', '.join(summary.suspected)}). "
             f"Excluding {them}: {_rate(without)}."
         )
 

@@ -22,10 +22,10 @@ _ALL = DateRange()
 
 @attrs.frozen(kw_only=True)
 class Hosting:
-    """How a server shows a report: without attempts, which the page requests when they are opened."""
+    """A server's settings for a report that contains no attempts. The page requests each attempt when it is opened."""
 
     attempts: str
-    """The beginning of the addresses of attempts, which end with their numbers."""
+    """The URL prefix of attempts. Their numbers follow it."""
     header: Markup
     """HTML above the title."""
     style: Markup
@@ -69,7 +69,7 @@ def _write(views: Sequence[RunView], path: Path, dates: DateRange, margin: float
 def render(
     views: Sequence[RunView], dates: DateRange = _ALL, margin: float | None = None, hosting: Hosting | None = None
 ) -> Iterator[str]:
-    """Render the report of one or two runs in pieces. The plots are drawn when the pieces before them were taken."""
+    """Render the report of one or two runs in pieces. The plots are drawn after the pieces before them are consumed."""
     runs = listing.sides(views, dates)
     listed = listing.listing(runs)
     rows = [attempt.row for attempt in listed if attempt.row is not None]

@@ -24,7 +24,7 @@ QUARANTINED = "quarantined"
 REGRESSIONS, GAINS, BOTH_PASSED, BOTH_FAILED = "regressions", "gains", "both passed", "both failed"
 SAME_RATE, NOT_PAIRED, NOT_COUNTED = "same rate", "not paired", "quarantined"
 _KINDS = (REGRESSIONS, GAINS, BOTH_FAILED, BOTH_PASSED, SAME_RATE, NOT_PAIRED, NOT_COUNTED)
-"""The kinds of rows, by which they can be filtered. ``same rate``: some of the repeats passed, as many in both runs."""
+"""The kinds of rows, for filtering. ``same rate``: some repeats passed, and the number is the same in both runs."""
 _BY_CHANGE = {
     REGRESSED: REGRESSIONS,
     IMPROVED: GAINS,
@@ -54,7 +54,7 @@ class MatrixRow:
 
     @property
     def pair(self) -> tuple[int, int] | None:
-        """The numbers of the attempts to open side by side, if both runs have a page: those that show the change."""
+        """The numbers of the two attempts that show the change, to open side by side, if both runs have a page."""
         wanted = {REGRESSED: (PASSED, FAILED), IMPROVED: (FAILED, PASSED)}.get(self.change, ("", ""))
         a, b = (_first(attempts, result) for attempts, result in zip((self.a, self.b), wanted, strict=True))
         return None if a is None or b is None else (a.number, b.number)

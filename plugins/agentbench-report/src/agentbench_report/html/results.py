@@ -1,6 +1,6 @@
 """The test results of an attempt, from ``logs/tests.json``, which the ``tests`` scorer writes.
 
-The harness writes the file, but the text in it comes from the sandbox and is escaped and cut like all evidence.
+The harness writes the file, but the text in it comes from the sandbox and is escaped and truncated like all evidence.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ FILE = "logs/tests.json"
 MAX_BYTES = 16 << 20
 """The maximum size of a file that is read."""
 MAX_FAILED = 50
-"""The maximum number of tests shown with expected and actual values. All are rows of a table."""
+"""The maximum number of tests shown with expected and actual values. All tests are rows of a table."""
 MAX_WRONG = 3
 MAX_ROWS = 500
 MAX_PROBLEMS = 20
 _NAME, _VALUE, _MESSAGE, _REASON = 400, 2 << 10, 8 << 10, 200
-"""Maximum bytes of a test name, a value, a message, and a read error."""
+"""The maximum size in bytes of a test name, a value, a message, and a read error."""
 _FAILED = ("failed", "error")
 _YEAR = 31_536_000
 
@@ -141,7 +141,7 @@ class Rows:
 
 @attrs.frozen(kw_only=True)
 class Line:
-    """The checks of the verdict in one line. ``sound`` if all of them succeeded."""
+    """The checks of the verdict on one line. ``sound`` is true if all of them succeeded."""
 
     text: str
     sound: bool
@@ -159,7 +159,7 @@ class Tests:
     bad: Rows
     """The expected tests that did not pass."""
     failed: Sequence[Row]
-    """Those of them with details, at most ``MAX_FAILED``."""
+    """The tests in ``bad`` that have details, at most ``MAX_FAILED``."""
     passed: Rows
     others: Rows
     checks: Line | None
@@ -171,7 +171,7 @@ def shown(judged: TestReport, texts: Texts, known: str) -> Tests:
 
     Args:
         judged: the content of the file.
-        texts: cuts long text.
+        texts: truncates long text.
         known: the explanation that the page already contains.
     """
     expected = [test for test in judged.tests if test.list]

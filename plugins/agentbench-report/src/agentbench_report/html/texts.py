@@ -1,4 +1,4 @@
-"""The text of an attempt, cut to a limited size. Cut text contains a note and the path to the full text."""
+"""The text of an attempt, truncated to a limited size. Truncated text has a note and the path to the full text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentbench_core import RunView
 MAX_BYTES = 256 << 10
 """The maximum size of one text, in bytes."""
 PAGE_MAX_BYTES = 4 << 20
-"""Once an attempt's text exceeds this many bytes, later pieces are cut to ``SHORT``."""
+"""Once an attempt's text exceeds this many bytes, later pieces are truncated to ``SHORT``."""
 SHORT = 4 << 10
 
 _HUNK = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
@@ -58,7 +58,7 @@ class Text:
 
     @property
     def height(self) -> int:
-        """The number of lines on a page on which a line has 100 characters."""
+        """The number of lines on a page with 100 characters per line."""
         return sum(1 + len(line) // 100 for line in self.text.removesuffix("\n").split("\n")) if self.text else 0
 
     def diff_blocks(self) -> Sequence[tuple[str, str]]:
@@ -92,11 +92,11 @@ class Texts:
         return Text(text=data.decode("utf-8", "backslashreplace"), left_out=left_out, path=self.path(name))
 
     def excerpt(self, text: str, name: str, at_most: int = MAX_BYTES) -> Text:
-        """A text from the file ``name`` of the attempt, cut as by :meth:`cut`."""
+        """A text from the file ``name`` of the attempt, truncated by :meth:`cut`."""
         return self.cut(text, self.path(name), at_most)
 
     def cut(self, text: str, path: str, at_most: int = MAX_BYTES) -> Text:
-        """A text from ``path`` in the run directory, cut in the middle if longer than ``at_most`` bytes."""
+        """A text from ``path`` in the run directory, truncated in the middle if longer than ``at_most`` bytes."""
         data = text.encode("utf-8", "surrogatepass")
         limit = min(self._limit(), at_most)
         self.used += min(len(data), limit)
@@ -108,7 +108,7 @@ class Texts:
         return Text(text=cut.decode("utf-8", "backslashreplace"), left_out=left_out, path=path)
 
     def value(self, value: object, name: str) -> Text:
-        """A JSON value as text. Strings are not quoted, and a list of strings has one per line."""
+        """A JSON value as text. Strings are not quoted, and a list of strings has one string per line."""
         if isinstance(value, list) and value and all(isinstance(item, str) and "\n" not in item for item in value):
             value = "\n".join(value)
         if not isinstance(value, str):
@@ -128,7 +128,7 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _kinds(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Classify lines. Lines of a hunk are counted, since ``--- `` in a hunk is a removed line and not a header."""
+    """Classify lines. Counts the lines of hunks, since ``--- `` in a hunk is a removed line and not a header."""
     removed = added = 0  # remaining lines of the hunk
     for line in lines:
         if header := _HUNK.match(line):

@@ -12,7 +12,7 @@ import attrs
 from agentbench_core import EventEntry, event_type
 
 MAX_EVENTS = 2000
-"""The maximum number of events shown per attempt, since an agent can cause any number."""
+"""The maximum number of events shown per attempt, since an agent can cause any number of events."""
 MAX_AGENTS = 200
 _MAX_DETAIL = 300
 """The maximum number of characters per detail."""
@@ -102,11 +102,10 @@ class _Collected:
 
 
 def timelines(entries: Iterable[EventEntry], attempt_ids: Iterable[str]) -> Iterator[tuple[str, Timeline]]:
-    """The id and timeline of each given attempt, in the order they ended; an empty timeline for those without an end.
+    """The id and timeline of each given attempt, in the order of their ends.
 
-    ``entries`` are the events of the run, or at least those of the attempts.
-
-    Events are kept in memory only until their attempt ends.
+    Attempts without an end come last, with an empty timeline. ``entries`` are the events of the run, or at least those
+    of the attempts. Events are kept in memory only until their attempt ends.
     """
     running = {attempt_id: _Collected() for attempt_id in attempt_ids}
     for entry in entries:
@@ -147,7 +146,7 @@ def _timeline(collected: _Collected) -> Timeline:
         details = {name: value for name, value in fields.items() if name not in ("duration_sec", "explanation")}
         if details.get("cached") is False:
             del details["cached"]
-        elif "cached" in details and "duration_sec" in fields:  # the time was spent in another attempt
+        elif "cached" in details and "duration_sec" in fields:  # the phase ran in another attempt
             details["took_sec"], fields["duration_sec"] = fields["duration_sec"], 0.0
         key = (kind, *(fields.get(name) for name in _IDENTITIES.get(kind, ())))
         if kind in _IDENTITIES and stage in ("started", "request"):

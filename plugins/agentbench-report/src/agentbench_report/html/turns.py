@@ -1,8 +1,8 @@
-"""The turns of an attempt: what a model was told, what it answered, and each tool call with its result.
+"""The turns of an attempt: the messages to the model, its answer, and each tool call with its result.
 
 Requests of a model and the log of tool calls are separate files. A request is matched to the first line of the log with
 its id, tool and agent, or, if the line has no id, with its arguments. Other lines are calls that the agent's program
-made by itself; the events show after which model call.
+made without a request. The events show which model call they follow.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FEW = 3
 
 @attrs.define(kw_only=True)
 class Turn:
-    """A call of a model with its answer and the tool calls that followed; without a call, steps before the first."""
+    """A model call with its answer and the tool calls that followed, or the steps before the first model call."""
 
     call: int = 0
     agent: str = ""
@@ -61,8 +61,8 @@ def turns(records: Iterable[ConversationEntry], log: Sequence[LoggedCall], timel
     Args:
         records: the answered model calls, in order.
         log: the tool calls that are shown, in order.
-        timeline: has the agent of each step, and the last model call before it.
-        texts: cuts long text.
+        timeline: contains the agent of each step, and the last model call before the step.
+        texts: truncates long text.
     """
     joined = _Join(log=list(log), timeline=timeline, texts=texts)
     for record in records:
@@ -116,7 +116,7 @@ class _Join:
         self.turns.append(turn)
 
     def place_the_rest(self) -> Sequence[ShownCall]:
-        """Add calls that no model requested to the turn before them, and return those without a known place."""
+        """Add the calls that no model requested to the preceding turns, and return calls whose turn is unknown."""
         by_call = {turn.call: turn for turn in self.turns}
         before = Turn()
         others = []
@@ -177,7 +177,7 @@ class _Join:
 
 
 def _lines_not_in(call: ShownCall, content: str) -> str:
-    """The content, if it has more than a few lines that the output of the call has not; otherwise only those lines."""
+    """The lines of the content that are not in the call's output; the whole content if these are more than a few."""
     known = {line.strip() for text in call.output.values() for line in text.text.split("\n")}
     known |= {f"{name}:" for name in call.output}
     known |= {f"{name}: {text.text}".strip() for name, text in call.output.items()}

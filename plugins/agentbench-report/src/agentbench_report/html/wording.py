@@ -13,8 +13,8 @@ def share(value: float | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A duration: milliseconds below a second, minutes and hours from two minutes on."""
-    if value is None or not math.isfinite(value):  # sums of durations that somebody wrote
+    """A duration: in milliseconds below one second, and in minutes and hours from two minutes."""
+    if value is None or not math.isfinite(value):  # sums of untrusted durations
         return NONE
     if value < 1:
         return f"{value * 1000:.0f} ms"

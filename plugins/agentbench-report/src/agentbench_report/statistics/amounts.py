@@ -14,7 +14,7 @@ from agentbench_report.statistics.numerics import check_share, two_sided_t
 
 @attrs.frozen(kw_only=True)
 class PairedAmounts:
-    """The means of two amounts over tasks, compared. The unit is that of the values."""
+    """A comparison of the means of two amounts over tasks, in the unit of the values."""
 
     a: float
     b: float

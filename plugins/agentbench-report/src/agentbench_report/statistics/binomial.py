@@ -15,7 +15,7 @@ def wilson(passed: int, scored: int, confidence: float = 0.95) -> Interval:
 
         (p + z²/2n ± z √(p(1-p)/n + z²/4n²)) / (1 + z²/n)
 
-    It never has zero width, even at 0 of n and n of n. With no trials it is 0 to 1. Trials must be independent, so do
+    It never has zero width, even at 0 of n and n of n. With no trials, it is 0 to 1. Trials must be independent, so do
     not use it for several attempts at one task.
 
     Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927)

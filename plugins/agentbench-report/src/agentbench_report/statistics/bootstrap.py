@@ -117,7 +117,7 @@ def bca_parameters(values: Sequence[float], means: NDArray[np.float64]) -> tuple
         z0 = Φ⁻¹(P(θ* < θ) + P(θ* = θ)/2)
         a  = Σd³ / (6 (Σd²)^1.5),  d_i = mean of the jackknife means - jackknife mean without value i
 
-    If each tie did not count as half, z0 would be wrong for 0/1 data, where many resampled means equal the mean.
+    If ties did not count as half, z0 would be wrong for 0/1 data, where many resampled means equal the mean.
     """
     import numpy as np
 

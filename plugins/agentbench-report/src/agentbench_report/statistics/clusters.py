@@ -61,7 +61,7 @@ def korn_graubard(scores: Sequence[float], clusters: Sequence[Hashable], confide
     ``n_eff = min(p(1-p) / cluster_se², n)``, with the t quantile with G-1 degrees of freedom instead of the normal one.
     Unlike the interval of ``cluster_mean`` it needs no clipping and never has zero width. If the error is 0, each
     cluster counts as one trial: attempts at five tasks that agree are evidence from five tasks, regardless of the
-    number of attempts. With fewer than two clusters it is 0 to 1.
+    number of attempts. With fewer than two clusters, it is 0 to 1.
 
     Source: E. L. Korn and B. I. Graubard, Survey Methodology 24 (1998) 193, with Wilson's formula in place of Clopper
     and Pearson's, like Inspect's ``ci_wilson(cluster=...)``.

@@ -13,7 +13,7 @@ from agentbench_report.statistics.numerics import check_share, t_below, two_side
 from agentbench_report.statistics.paired import tango_bounds
 
 EQUAL = 1e-12
-"""Values that differ by at most this much count as equal, since 1 - 2/3 and 1/3, for example, are different floats."""
+"""Values that differ by at most this amount are treated as equal, since floats such as 1 - 2/3 and 1/3 differ."""
 
 
 @attrs.frozen(kw_only=True)
@@ -82,9 +82,9 @@ def mean_difference(differences: Sequence[float], confidence: float = 0.95) -> M
     hundreds) it is far too narrow, and if a few tasks fail in every attempt its coverage is too low. Reports show
     ``tango_mean`` instead.
 
-    Without any spread the t interval would have zero width. In that case ``unseen_bounds`` gives the interval, the
-    estimate is marked degenerate, and p is 1 if all differences are 0 and ``None`` otherwise. With one task there is no
-    error, the interval is -1 to 1, and p is ``None``. With no tasks there is no mean either, and p is 1.
+    Without any spread, the t interval would have zero width. In that case, ``unseen_bounds`` gives the interval, the
+    estimate is marked degenerate, and p is 1 if all differences are 0 and ``None`` otherwise. With one task, there is
+    no error, the interval is -1 to 1, and p is ``None``. With no tasks, there is no mean either, and p is 1.
 
     Source: E. Miller, Adding error bars to evals, arXiv 2411.00640, section 4; Student, Biometrika 6 (1908) 1.
 
@@ -117,7 +117,7 @@ def tango_mean(differences: Sequence[float], confidence: float = 0.95) -> Interv
     n tasks with differences of -1, 0 or 1 would have the variance ``v = (b + c - (c-b)²/n) / n²``. With se the observed
     standard error, the effective number of tasks is ``w = v/se²`` times n. The score is computed from wb, wc and wn, at
     the t quantile with n-1 degrees of freedom. The interval is never narrower than ``unseen_bounds``, and equal to
-    these without any spread, since more attempts at the same n tasks cannot show more than n tasks that all agree. With
+    them without any spread, since more attempts at the same n tasks cannot show more than n tasks that all agree. With
     fewer than two tasks it is -1 to 1.
 
     This is a design choice. The t interval covers too little if a few tasks fail in every attempt, because the sum is

@@ -60,7 +60,7 @@ def noninferiority_mean(differences: Sequence[float], margin: float, alpha: floa
     task therefore count as one, and more attempts at the same n tasks cannot show more than n tasks that all agree.
 
     The interval is the hull of both, p the larger p-value and ``z`` its statistic, ``(d̄ + margin) / se`` or
-    ``score(-margin)``. ``p < alpha`` exactly if the verdict is a pass. With fewer than two tasks ``z`` is ``None`` and
+    ``score(-margin)``. ``p < alpha`` exactly if the verdict is a pass. With fewer than two tasks, ``z`` is ``None`` and
     p is 1.
 
     Source: as ``mean_difference`` and ``noninferiority``.

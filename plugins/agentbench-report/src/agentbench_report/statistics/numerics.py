@@ -102,7 +102,7 @@ def binomial_at_most(k: NDArray[np.int64] | int, n: NDArray[np.int64] | int, rat
 def falling_root(function: Callable[[float], float], low: float, high: float) -> float:
     """The root, to 1e-15, of a decreasing function that is positive near ``low`` and negative near ``high``.
 
-    By bisection, which does not evaluate the function at the ends, where scores are undefined.
+    Uses bisection, which does not evaluate the function at the ends, where scores are undefined.
     """
     while high - low > 1e-15:
         middle = (low + high) / 2

@@ -1,4 +1,4 @@
-"""Comparisons of two runs on the same tasks with one attempt each: run A is the baseline, run B the new run."""
+"""Comparisons of two runs on the same tasks with one attempt each. Run A is the baseline, and run B is the new run."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def mcnemar_midp(table: PairTable) -> float:
     """McNemar's mid-p test, two-sided: the exact p minus the probability of the observed table.
 
     ``2 P(X <= min(b, c)) - P(X = min(b, c))``, which is ``P(X <= min) + P(X < min)``; for b = c it is
-    ``1 - P(X = b)/2``. With no discordant pairs it is 1, where the formula would give 0.5. The test did not exceed its
-    level in any of the 9595 scenarios of the source.
+    ``1 - P(X = b)/2``. With no discordant pairs, it is 1, where the formula would give 0.5. The test did not exceed its
+    level in any of the 9595 scenarios in the source.
 
     Source: M. W. Fagerland, S. Lydersen and P. Laake, BMC Medical Research Methodology 13 (2013) 91.
     """
@@ -97,7 +97,7 @@ def mcnemar_asymptotic(table: PairTable) -> tuple[float, float]:
 def tango(table: PairTable, confidence: float = 0.95) -> Interval:
     """Tango's score interval for the difference of two paired rates (B minus A): all δ with ``|score(δ)| <= z``.
 
-    It never has zero width: n pairs that all agree give ``± z²/(n + z²)``. With no pairs it is -1 to 1.
+    It never has zero width: n pairs that all agree give ``± z²/(n + z²)``. With no pairs, it is -1 to 1.
 
     Source: T. Tango, Equivalence test and confidence interval for the difference in proportions for the paired-sample
     design, Statistics in Medicine 17 (1998) 891.
@@ -148,7 +148,7 @@ def newcombe10(table: PairTable, confidence: float = 0.95) -> Interval:
         φ = (ad-bc) / √((a+b)(c+d)(a+c)(b+d))
 
     where ad-bc above n/2 is reduced by n/2, ad-bc from 0 to n/2 becomes 0, and φ is 0 if a marginal total is 0. (Method
-    8 omits this correction.) With no pairs it is -1 to 1.
+    8 omits this correction.) With no pairs, it is -1 to 1.
 
     Source: R. G. Newcombe, Statistics in Medicine 17 (1998) 2635.
 

@@ -86,8 +86,8 @@ def mean_of_means(groups: Iterable[tuple[int, int]]) -> float | None:
 def task_interval(groups: Iterable[tuple[int, int]], confidence: float = 0.95) -> Interval:
     """The interval for ``mean_of_means``, from (passed, scored) of each task: ``korn_graubard`` with a rate per task.
 
-    Tasks are the sample: several attempts at one task never count as several tasks. With one attempt each it is
-    Wilson's interval with a t quantile. With fewer than two scored tasks it is 0 to 1.
+    Tasks are the sample: several attempts at one task never count as several tasks. With one attempt each, it is
+    Wilson's interval with a t quantile. With fewer than two scored tasks, it is 0 to 1.
 
     By design each task counts as at most one trial, so the interval is never narrower than Wilson's for the same number
     of tasks, even if task rates vary less than single attempts would (with 10 attempts each it can be 1.7 times as wide

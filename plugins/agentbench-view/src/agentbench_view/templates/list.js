@@ -6,7 +6,7 @@
   const body = table.tBodies[0];
   const form = document.querySelector(".filters");
   const trouble = document.querySelector(".trouble");
-  const chosen = []; // names of the runs to compare, in the order of their selection
+  const chosen = []; // names of the runs to compare, in the order of selection
 
   // --- filters and totals --------------------------------------------------------------------------------------------
   const duration = (seconds) =>
@@ -91,7 +91,7 @@
       await refresh();
       trouble.hidden = true;
     } catch {
-      trouble.textContent = "agentbench view does not answer. This list is no longer current.";
+      trouble.textContent = "agentbench view is not responding. This list may be out of date.";
       trouble.hidden = false;
     }
     setTimeout(keep, PERIOD);

@@ -33,7 +33,7 @@
     );
     if (state.running) line.append(count(state.running, "running", ""));
     line.append(count(left - state.running, `of ${number(state.planned)} left`, ""), element("span", "", usd(state.cost_usd)));
-    if (state.damaged) line.append(count(state.damaged, "damaged lines of events.jsonl left out", "failed"));
+    if (state.damaged) line.append(count(state.damaged, "damaged lines of events.jsonl skipped", "failed"));
     const parts = ["passed", "failed", "errors"].map((name) => {
       const part = element("span", name);
       part.style.width = `${(100 * state[name]) / Math.max(1, state.planned)}%`;
@@ -61,7 +61,7 @@
     const body = element("tbody", "", ...state.attempts.map(row));
     return element("div", "scroll", element("table", "doing", body));
   };
-  const was = new WeakMap(); // the text of a result before its attempt was running
+  const was = new WeakMap(); // the text of each result before it was replaced by "running"
   const show = () => {
     states.replaceChildren(...runs.map((run, index) => (run.state ? shownState(run, index) : "")));
     const running = new Set();
@@ -80,7 +80,7 @@
     }
   };
 
-  // --- the page: requested again when records were added -----------------------------------------------------------------
+  // --- the page: requested again when records have been added ------------------------------------------------------------
   const replace = (fresh) => {
     const place = scrollY;
     for (const part of document.querySelectorAll("[data-live]")) {
@@ -117,7 +117,7 @@
         const versions = JSON.parse(fresh.querySelector("[data-live-runs]").dataset.liveRuns);
         runs.forEach((run, index) => (run.version = versions[index].version));
         replace(fresh);
-        await wait(Math.max(PAUSE, 3 * (performance.now() - started))); // a large run is not rendered all the time
+        await wait(Math.max(PAUSE, 3 * (performance.now() - started))); // so that a large run is not rendered continuously
       }
     } catch (error) {
       tell(`This page could not be updated: ${error.message}`);
@@ -137,7 +137,7 @@
         show();
         update();
       };
-      run.source.onerror = () => tell("agentbench view does not answer. This page is no longer current.");
+      run.source.onerror = () => tell("agentbench view is not responding. This page may be out of date.");
       run.source.addEventListener("gone", (event) => {
         run.source.close();
         tell(JSON.parse(event.data));
@@ -150,7 +150,7 @@
       run.source = null;
     }
   };
-  // A browser has few connections to one server, and each stream uses one.
+  // Browsers limit the connections to one server, and each stream uses one.
   document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
   if (!document.hidden) connect();
 })();
