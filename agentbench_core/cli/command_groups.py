@@ -68,7 +68,7 @@ class CommandGroup(click.Group):
     def _hint(self, name: str, known: Sequence[str]) -> str:
         if ours := provided_by("command", self._within + name):
             return f"; {ours}"
-        missing = "; see the installed plugins: agentbench plugins list"
+        missing = "; to list the installed plugins: agentbench plugins list"
         return did_you_mean(name, known) or missing
 
     def _summaries(self, ctx: click.Context) -> Mapping[str, str]:

@@ -95,7 +95,7 @@ replay_flags = _all_of(
         "--sandbox",
         metavar="NAME",
         shell_complete=names_of("sandbox"),
-        help="Sandbox to use instead. [default: same as the original run]",
+        help="Sandbox to use. [default: same as the original run]",
     ),
     click.option(
         "--workers", type=int, help="Number of attempts to run in parallel. [default: same as the original run]"

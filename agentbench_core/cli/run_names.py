@@ -47,7 +47,7 @@ class RunParameter(click.ParamType[Path]):
         out = _out()
         found = run_names(out)
         names = [(run.short_name, f"{run.suite}, {run.started:%Y-%m-%d %H:%M} UTC") for run in reversed(found)]
-        names += [("latest", "the run that was started last")] if found else []
+        names += [("latest", "the most recently started run")] if found else []
         results = [CompletionItem(name, help=text) for name, text in names if name.startswith(incomplete)]
         if incomplete or not results:
             directories = {out, Path(f"{incomplete}x").parent}
@@ -71,7 +71,7 @@ def find_run(text: str, out: Path) -> Path:
 
     Args:
         text: the path of a run directory; or the short name, the id or the directory name of a run in ``out``, or an
-            unambiguous beginning of one of them; or ``latest`` (the run that was started last), ``latest~1`` (the one
+            unambiguous beginning of one of them; or ``latest`` (the most recently started run), ``latest~1`` (the one
             before), ``latest:VARIANT`` or ``latest~1:VARIANT``. ``DIR/NAME`` searches for such a name in ``DIR``. A
             path that exists counts first.
         out: directory of run directories.
@@ -100,7 +100,7 @@ def find_run(text: str, out: Path) -> Path:
         if found:
             raise InputError(
                 f"{text!r} matches {len(found)} runs in {directory}: {_shown(found, by_directory)}",
-                remedy=f"Type more of the name, or the path of one of them. {_SEE}",
+                remedy=f"Pass more of the name, or the path of one of them. {_SEE}",
             )
     paths = [str(path) for path in every]
     nearest = did_you_mean(str(directory / name), paths) or did_you_mean(wanted, [run.short_name for run in known])
@@ -133,7 +133,7 @@ def _latest(out: Path, text: str, back: int, variant: str | None) -> Path:
         )
     which = "" if variant is None else f" of variant {variant!r}"
     count = f"{len(runs)} run{'s' * (len(runs) != 1)}{which}"
-    raise InputError(f"{text}: {out} has {count}, so the oldest one is latest~{len(runs) - 1}")
+    raise InputError(f"{text}: {out} has {count}, so the oldest is latest~{len(runs) - 1}")
 
 
 def _names(path: Path, run: RunName | None) -> Sequence[str]:

@@ -84,7 +84,7 @@ def _attempt(run: RunDirectory, text: str) -> tuple[str, int]:
     if text not in known:
         raise InputError(
             f"{run.directory} has no attempt {text!r}{did_you_mean(text, known)}",
-            remedy=f"Attempts are listed by: agentbench runs show {run.directory}",
+            remedy=f"To list its attempts: agentbench runs show {run.directory}",
         )
     return known[text].task_id, known[text].repeat
 
@@ -95,7 +95,7 @@ def _final_state(run: RunDirectory, task_id: str, repeat: int) -> FinalState:
     if data is None:
         raise InputError(
             f"{where} does not exist: the attempt ended early, its workspace was not saved "
-            "(artifacts.keep_workspace), or an earlier version recorded it",
+            "(artifacts.keep_workspace), or it was recorded by an earlier version",
             remedy=f"Earlier versions saved the whole workspace in {layout.REPO}/.",
         )
     try:

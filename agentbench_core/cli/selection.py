@@ -39,13 +39,13 @@ def date_flags(command: Callable[..., R]) -> Callable[..., R]:
         "--since",
         callback=_day,
         metavar="DATE",
-        help="Use only tasks from fixes committed on this day (UTC) or later. Tasks without a date are left out.",
+        help="Use only tasks whose fix was committed on this day (UTC) or later. Tasks without a date are left out.",
     )
     until = click.option(
         "--until",
         callback=_day,
         metavar="DATE",
-        help="Use only tasks from fixes committed on this day (UTC) or earlier. Tasks without a date are left out.",
+        help="Use only tasks whose fix was committed on this day (UTC) or earlier. Tasks without a date are left out.",
     )
     return since(until(with_dates))
 
@@ -65,8 +65,8 @@ def dated(tasks: Sequence[Task], dates: DateRange) -> Sequence[Task]:
     if tasks and not chosen:
         other = len(tasks) - undated
         raise InputError(
-            f"no task matches {dates}: {other} {'has' if other == 1 else 'have'} another date, {undated} no date",
-            remedy="Dates are listed by: agentbench tasks list. To set a date, add provenance.date to task.yaml.",
+            f"no task matches {dates}: other dates: {other}, no date: {undated}",
+            remedy="To list dates: agentbench tasks list. To set one, add provenance.date to task.yaml.",
         )
     if undated and dates.is_limited:
         say(f"note: {dates}: {undated} of {len(tasks)} tasks left out because they have no date", err=True)

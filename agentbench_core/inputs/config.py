@@ -62,9 +62,9 @@ class ArtifactSettings:
     keep_workspace: bool | None = option(
         None, help="save differences from the prepared workspace; null: same as the task"
     )
-    full_logs: bool | None = option(None, help="also save unshortened logs; null: same as the task")
+    full_logs: bool | None = option(None, help="also save complete logs; null: same as the task")
     redact: tuple[str, ...] = option(
-        (), help="names of environment variables whose values are redacted, in addition to those of the task"
+        (), help="names of environment variables whose values are redacted, in addition to those listed by the task"
     )
 
 

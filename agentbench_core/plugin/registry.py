@@ -92,7 +92,7 @@ class Component:
         method = KINDS[self.kind].method
         if not callable(getattr(made, method, None)):
             near = difflib.get_close_matches(method, dir(made), n=1)
-            hint = f": is it {near[0]!r}?" if near else ""
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
             raise PluginError(
                 f"{who} is {made!r}, which has no method {method!r}{hint}", remedy=f"Add the method {method!r}."
             )

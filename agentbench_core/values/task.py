@@ -158,7 +158,7 @@ class Artifacts:
     """Files to save."""
 
     keep_workspace: bool = option(True, help="save differences from the prepared workspace in repo/ and workspace.json")
-    full_logs: bool = option(False, help="also save unshortened logs")
+    full_logs: bool = option(False, help="also save complete logs")
     redact: tuple[str, ...] = option((), help="names of environment variables whose values are redacted from all files")
 
 
@@ -173,8 +173,8 @@ class Provenance:
     author_date: str = option("", help="when the fix was written, ISO 8601", pattern=_DATE)
     text: str = option("", help="source of the description, such as issue, pull_request, merge or commit_message")
     recipe: str = option("", help="how the environment was found")
-    labels: tuple[str, ...] = option((), help="what readers of results should know, such as weak_verdict")
-    figures: Mapping[str, float] = option({}, help="what was counted and measured when the task was created")
+    labels: tuple[str, ...] = option((), help="labels for readers of results, such as weak_verdict")
+    figures: Mapping[str, float] = option({}, help="counts and measurements made when the task was created")
     tool: str = option("", help="the program that created the task, with its version")
 
 

@@ -99,7 +99,7 @@ def _configuration(git: Git, deadline: Deadline) -> Iterator[tuple[str, str]]:
     except GitFailedError as error:
         raise InputError(
             f"your git configuration cannot be read: {masked(error.stderr.strip())}",
-            remedy="Run `git config --list` and repair what it reports.",
+            remedy="Run `git config --list` and fix the problem that it reports.",
         ) from None
     fields = iter(os.fsdecode(output).split("\0"))
     for scope, setting in zip(fields, fields, strict=False):

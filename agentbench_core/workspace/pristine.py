@@ -81,7 +81,7 @@ def write_workspace(git: Git, source: str, commit: str, into: Path, deadline: De
             if data.startswith(_LFS_POINTER) and len(data) < _LFS_POINTER_MAX:
                 raise InputError(
                     f"{source} at {commit}: {printable(path)!r} is a Git LFS pointer; LFS is not supported",
-                    remedy="Use a plain directory or a bundle that contains the real files.",
+                    remedy="Use a plain directory or a bundle that contains the actual files.",
                 )
             try:
                 if mode == LINK:

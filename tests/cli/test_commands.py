@@ -182,7 +182,7 @@ def test_tasks_list_by_date(agentbench: Any, dated: None, flags: list[str], name
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--since", "2025-03-02"], "no task matches --since 2025-03-02: 2 have another date, 1 no date"),
+        (["--since", "2025-03-02"], "no task matches --since 2025-03-02: other dates: 2, no date: 1"),
         (["--since", "2025-02-30"], "'2025-02-30' is not a date such as 2025-03-01."),
         (["--since", "yesterday"], "'yesterday' is not a date"),
         (["--since", "2025-03-01", "--until", "2025-02-01"], "--since 2025-03-01 is after --until 2025-02-01"),
@@ -298,7 +298,7 @@ def test_without_any_sandbox(agentbench: Any, make_suite: Any) -> None:
     ("arguments", "message"),
     [
         (["rnu"], "no command 'rnu' (did you mean 'run'?)"),
-        (["moonbase"], "no command 'moonbase'; see the installed plugins: agentbench plugins list"),
+        (["moonbase"], "no command 'moonbase'; to list the installed plugins: agentbench plugins list"),
         (["run", "--suite", "none"], "tasks directory not found: 'tasks'"),
         (
             ["run", "--suite", "mini", "--agent", "scriptd", "--tasks", "T"],

@@ -139,7 +139,7 @@ WRONG = {
     "no such method": (
         GOOD.replace("def solve", "def sovle"),
         "error",
-        "has no method 'solve': is it 'sovle'?",
+        "has no method 'solve' (did you mean 'sovle'?)",
     ),
     "a default below its minimum": (
         GOOD.replace('word: str = option("hello",', "word: float = option(-1.0, minimum=0.0,"),

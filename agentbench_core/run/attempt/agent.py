@@ -189,14 +189,16 @@ class AgentPhase:
 
     def _save(self, name: str, data: bytes) -> None:
         if not _EVIDENCE.fullmatch(name):
-            raise InputError(f"invalid name of an evidence file: {name!r}", remedy="Use letters, digits and -_. only.")
+            raise InputError(
+                f"invalid name of an evidence file: {name!r}", remedy="Use only letters, digits, '-', '_' and '.'."
+            )
         self._files.write(f"agent/{name}", data)
 
     def _label(self, name: str, evidence: str) -> None:
         if not _LABEL.fullmatch(name):
             raise InputError(f"{name!r} is not a valid label: expected a short lowercase name")
         if name in _OWN_LABELS:
-            raise InputError(f"agents cannot add the label {name!r}, which the harness adds itself")
+            raise InputError(f"agents cannot add the label {name!r}: it is reserved for the harness")
         if len(self._labels) < _MOST_LABELS:
             self._labels.setdefault(name, Label(name=name, evidence=evidence))
 
@@ -262,7 +264,7 @@ _OUTCOMES: dict[type[BaseException], Outcome] = {
     SandboxError: Outcome.SANDBOX_ERROR,
     AgentBenchError: Outcome.AGENT_ERROR,
 }
-"""The outcome of each error that stops an agent from outside. The agent's own exceptions do not count."""
+"""The outcome of each error that stops an agent from outside. The agent's own exceptions are not included."""
 
 
 def within_its_limit(models: AttemptModels) -> ModelInfo:

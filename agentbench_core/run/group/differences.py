@@ -129,7 +129,7 @@ def environment_differences(like: ReproducedRun, now: RunDirectory) -> tuple[str
     try:
         like_run = open_run(Path(like.directory))
         if like_run.manifest.run_id != like.run_id:
-            return (f"environments: not compared, because a different run is now in {like.directory}",)
+            return (f"environments: not compared, because {like.directory} now contains a different run",)
         before, made = environments(like_run), environments(now)
     except AgentBenchError as error:
         return (f"environments: not compared: {error.message}",)

@@ -156,7 +156,7 @@ def _size(path: Path) -> int:
     if path.is_symlink() or not path.is_file():
         raise InputError(
             f"{path} is missing, or is not a regular file, so its run can be read but not merged",
-            remedy="Copy the run again. If the original lacks the file, too, recreate it: agentbench runs rebuild RUN",
+            remedy="Copy the run again. If the original also lacks the file, recreate it: agentbench runs rebuild RUN",
         )
     return path.stat().st_size
 

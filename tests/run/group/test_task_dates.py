@@ -61,7 +61,7 @@ def test_no_task_is_left(dated: None, agentbench: Any, command: str) -> None:
     """This is one error, before anything runs."""
     done = agentbench(*command.split(), *SUITE, "--since", "2025-06-01")
     assert (done.code, done.out) == (2, "")
-    assert "no task matches --since 2025-06-01: 2 have another date, 1 no date" in done.err
+    assert "no task matches --since 2025-06-01: other dates: 2, no date: 1" in done.err
     assert not Path("artifacts").exists()
 
 
