@@ -23,7 +23,7 @@ from hypothesis import settings
 
 from agentbench_core.values.task import EnvironmentSettings
 
-if TYPE_CHECKING:  # not installed for all tests
+if TYPE_CHECKING:  # not installed for all test runs
     from playwright.sync_api import Browser, Page
 
     from agentbench_local.process import Command, Order, Supervision
@@ -47,8 +47,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare this process, which may be a worker of pytest-xdist."""
-    # A shell without job control starts background jobs with SIGINT ignored, and processes pass that on to the programs
-    # they start: the programs that tests interrupt would continue.
+    # A shell without job control starts background jobs with SIGINT ignored, and child processes inherit this: programs
+    # that tests interrupt would continue.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     _keep_files_in_memory(config)
@@ -183,9 +183,9 @@ def _supervision() -> Iterator[type[Supervision]]:
 
 @pytest.fixture
 def one_supervisor(_supervision: type[Supervision], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the process that starts commands in the sandbox `local`: each run would wait for a new interpreter.
+    """Keep the process that starts commands in the sandbox `local`; otherwise, each run waits for a new interpreter.
 
-    Runs in processes of their own start theirs.
+    Runs in other processes start their own.
     """
     from agentbench_local import launcher
 
@@ -194,7 +194,7 @@ def one_supervisor(_supervision: type[Supervision], monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    """Debian's Chromium, headless. The only one of a process: Playwright cannot be started twice."""
+    """Debian's Chromium, headless. One per process, since Playwright cannot be started twice."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -206,7 +206,8 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def accessibility_problems() -> Callable[..., list[str]]:
-    """Check a page as it is now with axe: WCAG 2.2 levels A and AA, and best practices; a line per rule and element.
+    """Check the current state of a page with axe: WCAG 2.2 levels A and AA, and best practices; a line per rule and
+    element.
 
     ``contrast=False`` is for pages whose contrast another test checks: this rule takes most of the time.
     """
@@ -245,7 +246,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect no garbage while tests are collected: nearly all objects stay, and searching them takes an eighth."""
+    """Disable garbage collection during collection: it takes an eighth of the time and frees almost nothing."""
     gc.disable()
     try:
         return (yield)
@@ -254,9 +255,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude everything that exists now from garbage collection: thousands of tests and all modules stay anyway.
+    """Exclude all existing objects from garbage collection: thousands of tests and all modules are never freed anyway.
 
-    Collect less often, too: with the default of 700 new objects, it takes up to a sixth of the time of a directory.
+    Also collect less often: the default of 700 new objects takes up to a sixth of the time of a directory.
     """
     gc.collect()
     gc.freeze()

@@ -90,7 +90,7 @@ class LLMError(AgentBenchError):
 
     def __init__(self, message: str, *, remedy: str = "", stops_run: bool = False) -> None:
         super().__init__(message, remedy=remedy)
-        self.stops_run = stops_run  #: whether to end the run, as no call can succeed (rejected key, no credit)
+        self.stops_run = stops_run  #: whether to end the run, since no call can succeed (rejected key, no credit)
 
 
 class PluginError(AgentBenchError):
@@ -163,7 +163,7 @@ class Obstacles:
             self.add(error)
 
     def refuse(self) -> None:
-        """Raise the collected errors, each with its remedy; UnavailableError if the machine lacks something, too."""
+        """Raise the collected errors, each with its remedy; UnavailableError if the machine also lacks something."""
         if not self._errors:
             return
         first, *more = self.errors

@@ -1,4 +1,4 @@
-"""Fields with help texts, and descriptions of what a frozen class accepts: an option table and a JSON Schema.
+"""Fields with help texts, and descriptions of the data that a frozen class accepts: an option table and a JSON Schema.
 
 Every class that is written as data (``task.yaml``, options, tool arguments) declares its fields with :func:`option`,
 so each field has its own help text.

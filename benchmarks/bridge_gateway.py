@@ -1,6 +1,6 @@
 """The cost of the gateway that programs in sandboxes send their model requests to. Run by ``make bench``.
 
-An upstream server and the clients have processes of their own; the gateway runs in this one, as in a run. Its fake
+An upstream server and the clients have their own processes; the gateway runs in this one, as in a run. Its fake
 provider forwards with the standard library's HTTP client, whose cost is included. All figures are from one run.
 
 1. An exchange of 30 kB in each direction, directly and through the gateway: median wall time, and CPU of this process.
@@ -75,7 +75,7 @@ def chunked(data: bytes) -> bytes:
 
 
 async def upstream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer requests as their model's name asks for."""
+    """Answer requests according to the name of their model."""
     while head := await head_of(reader):
         asked = json.loads(await reader.readexactly(length_of(head)))["model"]
         if asked == "plain":
@@ -183,7 +183,7 @@ async def first_bytes(port: int, secret: str) -> list[float]:
 
 
 def client(what: str, targets: list[tuple[int, str]]) -> Any:
-    """What the process of the clients measures."""
+    """The measurements in the process of the clients."""
     (port, secret), *_ = targets
     if what == "exchanges":
         return exchanges(port, secret)

@@ -47,7 +47,7 @@ def write_task(directory: Path) -> None:
 
 
 def starts(agent: list[str], place: Path, number: int) -> Iterator[float]:
-    """Seconds until the first command of each attempt of a run, without the first attempt, which prepares."""
+    """Seconds until the first command of each attempt of a run, except for the first, which prepares the task."""
     out = place / f"runs-{number}"
     flags = ["--tasks", str(place / "tasks"), "--suite", "bench", "--sandbox", "docker", "--workers", "1"]
     command = [str(AGENTBENCH), "run", *flags, "--repeats", str(REPEATS + 1), "--out", str(out), *agent]

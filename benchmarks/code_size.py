@@ -16,7 +16,7 @@ SHORT = 60  # minimum lines of a file that needs no reason for its size
 
 
 def packages() -> Iterator[tuple[str, Path]]:
-    """Each distribution of this project and the directory of its package."""
+    """Each distribution of this project, with the directory of its package."""
     for project in [ROOT, *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))]:
         name: str = tomllib.loads((project / "pyproject.toml").read_text())["project"]["name"]
         package = name.replace("-", "_")

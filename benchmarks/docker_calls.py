@@ -142,7 +142,7 @@ class Bench:
         sandbox.close()
 
     def warm_attempt(self) -> None:
-        """The part of an attempt that the sandboxes take, without the time of the agent and the tests."""
+        """The part of an attempt that the sandboxes need, without the agent and the tests."""
         deadline = Deadline(FOR_LONG)
         self.environment.start(self.fork(), read_only=False, network=False, deadline=deadline).close()
         self.environment.run_once(Command("true"), self.fork(), deadline)
@@ -174,7 +174,7 @@ def at_once(work: Callable[[], object]) -> Callable[[], None]:
 
 
 def in_turn(work: Callable[[], object], times: int = ATTEMPTS) -> Callable[[], None]:
-    """Run ``work`` several times, one after the other."""
+    """Run ``work`` several times, one run after another."""
 
     def run() -> None:
         for _ in range(times):

@@ -1,18 +1,18 @@
-"""The cost of the executors ``threads`` and ``workers``, by the number of attempts at the same time.
+"""The cost of the executors ``threads`` and ``workers``, by the number of concurrent attempts.
 
 ``python benchmarks/executor.py [--places W ...] [--waves N] [--spread S] [--quick]``
 
 An agent makes 60 model calls of 1 s, each answered with a call of a tool that does nothing. All attempts start at the
-same moment, so that calls come in bursts, once a second; with ``--spread 0.5``, calls take 0.5 to 1.5 s, as many
-shorter as longer than 1 s. Sandbox and scorer do
-nothing, and the price of the model is known. The worker processes (at most 4) share the machine with the coordinator.
-Each measurement has a coordinator process of its own; those of up to 8 places run at the same time. The last
-measurement has many short attempts, to show whether memory grows with their number.
+same moment, so that calls come in bursts, once a second; with ``--spread 0.5``, calls take 0.5 to 1.5 s, half of them
+less than 1 s. The sandbox and the scorer do nothing, and the price of the model is known. The worker processes (at most
+4) share the machine with the coordinator. Each measurement has its own coordinator process; measurements with up to 8
+places run at the same time. The last measurement has many short attempts, to show whether memory grows with their
+number.
 
 Columns:
 
 =============  ====================================================================================================
-agent          seconds that the calls need at least, divided by seconds in agent phases (mean, and the slowest one)
+agent          minimum seconds of the calls, divided by the seconds in agent phases (mean, and the slowest one)
 pipeline       seconds per wave from the first start to the last record, without the mean agent phase
 start          seconds until the first attempt starts: preflights, checkout of the task, start of worker processes
 coordinator    CPU of the coordinator's process, per attempt and per call
@@ -21,7 +21,7 @@ wire           bytes in both directions, with HTTP, per attempt and per call
 memory         peak of the coordinator when a third of the attempts is recorded, and at the end
 =============  ====================================================================================================
 
-CPU depends little on what else the machine does; all else does.
+CPU time depends little on other load on the machine; all other figures do.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from agentbench_workers.server import CoordinatorServer
 EXECUTORS = ("threads", "workers")
 PLACES = (1, 2, 8, 64, 200)
 FEW_PLACES = 8
-"""Measurements of at most so many places run at the same time: they need little CPU."""
+"""Measurements with at most this many places run concurrently, since they need little CPU."""
 MOST_PROCESSES = 4
 AIM = 0.9
 MEMORY = "/dev/shm"
@@ -181,7 +181,7 @@ PLUGIN = """
 
 @attrs.frozen(kw_only=True)
 class Case:
-    """What is measured."""
+    """The case to measure."""
 
     executor: str
     places: int
@@ -194,7 +194,7 @@ class Case:
 
     @property
     def ideal(self) -> float:
-        """Seconds that an agent phase takes at least."""
+        """The minimum seconds of an agent phase."""
         return self.calls * self.seconds
 
 
@@ -211,12 +211,12 @@ class Progress(RunObserver):
         self._lock = threading.Lock()
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
-        """An attempt starts."""
+        """Note the start of an attempt."""
         with self._lock:
             self.started = self.started or time.monotonic()
 
     def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
-        """An attempt is on disk."""
+        """Note that an attempt is on disk."""
         with self._lock:
             assert record.result.passed, f"{record.outcome}: {explanation}"
             self.calls += record.usage.llm_calls
@@ -236,13 +236,13 @@ class CountedSocket(socket.socket):
     transferred = 0
 
     def recv_into(self, *arguments: Any, **more: Any) -> int:
-        """Count what was received."""
+        """Count the received bytes."""
         count = super().recv_into(*arguments, **more)
         self.transferred += count
         return count
 
     def sendall(self, data: Any, *arguments: Any) -> None:
-        """Count what is sent."""
+        """Count the sent bytes."""
         super().sendall(data, *arguments)
         self.transferred += len(data)
 
@@ -306,7 +306,7 @@ def make_task(root: Path) -> Path:
 
 
 def install(site: Path) -> None:
-    """Write the benchmark's own plugin as a distribution that worker processes find, too."""
+    """Write the benchmark's own plugin as a distribution that worker processes can also find."""
     info = site / "agentbench_bench_executor-1.0.dist-info"
     info.mkdir(parents=True)
     (site / "bench_executor_plugin.py").write_text(textwrap.dedent(PLUGIN))

@@ -45,7 +45,7 @@ def make_repository(directory: Path, files: int, *, large: int = LARGE) -> str:
 
 
 def change(workspace: Path, files: int) -> None:
-    """Append a line to this many files."""
+    """Append a line to that many files."""
     for number in range(files):
         with (workspace / name_of(number)).open("a") as file:
             file.write("changed\n")

@@ -1,9 +1,9 @@
-"""The time that a task costs `tasks mine`, beside the containers and test runs in it. Run by ``make bench``.
+"""The time that `tasks mine` needs for a task, compared with the containers and test runs in it. Run by ``make bench``.
 
 A repository with fixes of one function each, which share their dependencies, is mined in the ``docker`` sandbox. The
 first call also prepares the environment; the second one only adds tasks, each validated three times, without an attack
 and without proposals. Its containers are counted by the engine. The comparison starts as many containers with `docker
-run`, as many of them with pytest as the tests were run, and as many at the same time.
+run`, runs pytest as often, and has the same parallelism.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def main() -> None:
         expected = bare(place, containers, tasks * TEST_RUNS)
     print(f"mining: {tasks} more tasks, each validated {TIMES} times, with {WORKERS} workers")
     print(f"  each task       {seconds / tasks:6.2f} s, {containers / tasks:.1f} containers, {TEST_RUNS} test runs")
-    print(f"  bare containers {expected / tasks:6.2f} s for the same number of both")
+    print(f"  bare containers {expected / tasks:6.2f} s for as many containers and test runs")
     print(f"  ratio           {seconds / expected:6.2f} (at most {LIMIT:g})")
 
 

@@ -90,7 +90,7 @@ def _data(text: str) -> bytes:
 
 
 def fastest(work: Callable[[], T]) -> tuple[float, T]:
-    """Seconds of the fastest of several calls, and the result."""
+    """The seconds of the fastest of several calls, and the result."""
     best, result = float("inf"), work()
     for _ in range(TIMES):
         started = time.perf_counter()

@@ -32,7 +32,7 @@ def score_seconds(suite: str, sandbox: str, scorer: str, out: Path) -> dict[str,
 def main() -> None:
     """Print both sums for each suite, the overall ratio, and the task with the worst ratio.
 
-    The first run calibrates tasks that are not yet calibrated in this sandbox. For each task, the fastest run counts.
+    The first run calibrates tasks that are not yet calibrated in this sandbox. For each task, the fastest run is used.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sandbox", default="local")

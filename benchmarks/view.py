@@ -1,7 +1,8 @@
 """The time until a run with 1,000 attempts and 200 MB of events can be read in a browser. Run by ``make bench``.
 
 The first paint is that of the browser (PerformancePaintTiming), from the start of the navigation. A page is opened once
-before its measured rounds, except where it says "first": there, the server has just been started. Figures are medians.
+before its measured rounds, except in rows with "first", for which the server has just been started. Figures are
+medians.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def files(record: AttemptRecord) -> Mapping[str, str]:
 
 @attrs.frozen
 class Server:
-    """``agentbench view`` in a process of its own."""
+    """``agentbench view`` in its own process."""
 
     process: subprocess.Popen[str]
     address: str

@@ -84,7 +84,7 @@ def _rates(
 
 
 def _conditions(run: RunView, records: Sequence[AttemptRecord]) -> Iterator[str]:
-    """What to know before the figures are used: missing attempts, changes, replayed responses, no isolation."""
+    """Caveats about the figures: missing attempts, changes, replayed responses, no isolation."""
     unscored = sum(not record.scored for record in records)
     if unscored:
         yield f"not scored (infrastructure errors, not failures): {unscored}"

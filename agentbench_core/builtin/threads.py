@@ -17,7 +17,7 @@ class Threads:
         pass
 
     def preflight(self, expected: ExpectedAttempts) -> None:
-        """Nothing can be missing."""
+        """Nothing to check."""
 
     def run(self, work: Work) -> None:
         """See the contract."""
@@ -29,7 +29,7 @@ class Threads:
             thread.join()
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 def _run(work: Work) -> None:

@@ -89,7 +89,7 @@ class App:
 def say(text: str = "", *, err: bool = False, nl: bool = True, styled: str = "") -> None:
     """Print a line with control characters escaped, since much of the output comes from repositories and agents.
 
-    ``styled`` is printed before it as it is: a constant of ours with colours, if the caller knows that they are shown.
+    ``styled`` is printed before it, unescaped: trusted text with color codes, for a terminal that shows them.
     Raises OSError if standard output cannot be written. Errors on standard error are ignored.
     """
     with contextlib.suppress(OSError) if err else contextlib.nullcontext():
@@ -115,8 +115,8 @@ def shortened(text: str, limit: int = 300) -> str:
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, optional: Sequence[str] = ()) -> None:
     """Print columns of text under their headings; the last column is not padded.
 
-    If the table is wider than the terminal, columns named in ``optional`` are left out, the first one first, and a line
-    below names them. Output that is not a terminal has all columns.
+    If the table is wider than the terminal, columns named in ``optional`` are left out one by one, in that order, and a
+    line below names them. Output that is not a terminal has all columns.
     """
     every = [tuple(map(_one_line, row)) for row in (headers, *rows)]
     left_out: list[str] = []

@@ -30,7 +30,7 @@ class CommandGroup(click.Group):
         return list(self._summaries(ctx))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return the command of that name. Raises PluginError if a plugin's command fails to load."""
+        """Import and return the command with that name. Raises PluginError if a plugin's command fails to load."""
         name = self._within + cmd_name
         if name in COMMAND_GROUPS:
             summary = COMMAND_GROUPS[name]

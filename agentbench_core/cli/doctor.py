@@ -1,4 +1,4 @@
-"""``agentbench doctor``: what a run would need and lacks, with a remedy for each problem."""
+"""``agentbench doctor``: finds what a run needs but lacks, with a remedy for each problem."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _sandbox(app: App, resolved: Resolved, component: Component) -> Sequence[Che
 
 
 def _with_options(app: App, resolved: Resolved, component: Component) -> ConfiguredComponent | Check:
-    """A component with the project's options if the project selects it, else with defaults; a check if they fail."""
+    """A component with the project's options if the project selects it, else with defaults; a check if that fails."""
     name, kind = f"{component.kind} {component.name}", component.kind
     try:
         if getattr(resolved.settings, kind).name in component.names:
@@ -194,7 +194,7 @@ def plugin_checks(app: App) -> Iterator[Check]:
 
 
 def print_checks(checks: Sequence[Check]) -> None:
-    """Print checks as a table; on a terminal, with colours, and lines of its width."""
+    """Print checks as a table; on a terminal, with colors and lines that fit its width."""
     terminal = sys.stdout.isatty()
     coloured = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     names = max(len(check.name) for check in checks)

@@ -187,7 +187,7 @@ def run_settings() -> RunSettings:
 def flag_layers(typed: Mapping[str, Any], obstacles: Obstacles | None = None) -> Sequence[Layer]:
     """One layer per flag, so that the origin of a setting is its flag; ``--set`` comes last.
 
-    Invalid flags are left out and added to ``obstacles``; without, raises InputError that lists them.
+    Invalid flags are left out and added to ``obstacles``; without ``obstacles``, raises an InputError that lists them.
     """
     problems, layers = Obstacles() if obstacles is None else obstacles, []
     for flag, key in _SETTINGS.items():

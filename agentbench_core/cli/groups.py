@@ -71,7 +71,7 @@ def gathered_variants(
 def add_checks(
     resolved: Resolved, tasks: Sequence[Task], registry: Registry, obstacles: Obstacles, *, complete: bool = True
 ) -> None:
-    """Add what else a refused run needs, so that users can fix everything at once. See :func:`run_checks`."""
+    """Add everything else that a refused run needs, so that users can fix it all at once. See :func:`run_checks`."""
     for check in run_checks(resolved, tasks, registry, complete=complete):
         if check.error is not None:
             obstacles.add(check.error)
@@ -191,7 +191,7 @@ def _older_prompts(app: App, run: RunDirectory) -> Sequence[Layer]:
 
 
 def runs_of_one_plan(directories: Sequence[Path], flag: str) -> Mapping[str, RunDirectory]:
-    """Runs of one plan, by variant name. Raises InputError if plans differ, UsageError if a run is passed twice."""
+    """Runs of one plan, by variant name. Raises InputError if the plans differ, UsageError if a run is passed twice."""
     runs = [open_run(directory) for directory in directories]
     first = runs[0].manifest
     plan = ("group_id", "tasks", "repeats", "shard")

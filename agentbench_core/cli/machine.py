@@ -20,7 +20,7 @@ from agentbench_core.values.text import size_text
 from agentbench_core.workspace.scratch import Scratch
 
 STALE_DAYS = 30
-"""Days after which a part of a cache that was not used is reported."""
+"""Number of days after which an unused part of a cache is reported."""
 _LOW_DISK = 2 << 30  # bytes
 _SHOWN = 3
 """Maximum number of paths in one remedy."""
@@ -73,7 +73,7 @@ def _removal(paths: Sequence[Path]) -> str:
 
 
 def _age_days(path: Path) -> float:
-    """Days since something directly in a directory, or a file, was changed."""
+    """Days since a file, or an entry directly in a directory, was changed."""
     newest = 0.0
     with contextlib.suppress(OSError):
         newest = max(item.stat().st_mtime for item in (path, *(path.iterdir() if path.is_dir() else ())))
@@ -81,7 +81,7 @@ def _age_days(path: Path) -> float:
 
 
 def bytes_of(path: Path) -> int:
-    """Disk usage of a file, or of a directory with everything in it, in bytes. Links are not followed."""
+    """Disk usage of a file, or of a directory and its contents, in bytes. Links are not followed."""
     total = 0
     paths = [path, *(Path(root, name) for root, folders, files in os.walk(path) for name in (*folders, *files))]
     for each in paths:

@@ -102,7 +102,7 @@ def _tell(message: str, *, debug: bool) -> None:
 
 
 def _flush(stream: TextIO) -> None:
-    """Write what is buffered. Drop it if that fails; otherwise Python would try again, and exit with 120."""
+    """Write buffered output. Drop it if that fails; otherwise Python would try again, and exit with 120."""
     try:
         stream.flush()
     except (OSError, ValueError):  # the disk is full, or the reader has closed the stream

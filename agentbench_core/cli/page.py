@@ -1,7 +1,7 @@
 """Show a Markdown page at a terminal: its tables fit the width, and no number is cut.
 
-Only what reports write is interpreted: headings, lists, tables, code blocks, links, bold and escaped characters. All
-other text is printed as it is.
+Only the markup that reports use is interpreted: headings, lists, tables, code blocks, links, bold and escaped
+characters. All other text is printed unchanged.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _styled(cell: Text) -> Text:
 
 
 def _widths(rows: Sequence[Sequence[Text]], available: int) -> list[int] | None:
-    """The width of each column, the widest ones narrowed; ``None`` if they cannot be narrow enough."""
+    """The width of each column, with the widest ones narrowed; ``None`` if they cannot be made narrow enough."""
     columns = list(zip(*rows, strict=True))
     widths = [max(cell.cell_len for cell in column) for column in columns]
     least = [max(map(_least, column)) for column in columns]
@@ -206,7 +206,7 @@ def _least(cell: Text) -> int:
 
 
 def _records(rows: Sequence[Sequence[Text]], console: Console) -> None:
-    """Print each row with the first cell on a line of its own, and a line for each of the others that is not empty."""
+    """Print each row as the first cell on its own line, followed by one line for each other cell that is not empty."""
     from rich.padding import Padding
     from rich.text import Text
 

@@ -1,6 +1,6 @@
 """How commands find a run: by path, name, id, the beginning of one of them, or ``latest``.
 
-Every command that takes a run imports this module, so it imports what reads runs only when a run is searched.
+Every command that takes a run imports this module, so it imports the code that reads runs only to search for one.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def find_run(text: str, out: Path) -> Path:
     Args:
         text: the path of a run directory; or the short name, the id or the directory name of a run in ``out``, or an
             unambiguous beginning of one of them; or ``latest`` (the most recently started run), ``latest~1`` (the one
-            before), ``latest:VARIANT`` or ``latest~1:VARIANT``. ``DIR/NAME`` searches for such a name in ``DIR``. A
-            path that exists counts first.
+            before), ``latest:VARIANT`` or ``latest~1:VARIANT``. ``DIR/NAME`` searches for such a name in ``DIR``. An
+            existing path takes precedence.
         out: directory of run directories.
 
     Raises:

@@ -91,9 +91,9 @@ def _has_tag(run: RunInfo, wanted: str) -> bool:
 
 
 def selected_runs(out: Path, selects: RunFilter, filters: str, *, as_json: bool) -> Sequence[RunInfo]:
-    """The selected runs in ``out``, oldest first. Runs that cannot be read are named on standard error.
+    """The selected runs in ``out``, oldest first. Runs that cannot be read are listed on standard error.
 
-    If there is none, a message says whether there are others; with ``as_json``, on standard error.
+    If none is selected, a message states whether there are others; with ``as_json``, on standard error.
     """
     every = list_runs(out, lambda error: say(f"skipped: {error.message}", err=True))
     runs = [run for run in every if selects(run)]
@@ -116,7 +116,7 @@ def list_command(out: str, selects: RunFilter, filters: str, as_json: bool) -> N
     agentbench runs list --tag ticket=42 --status completed
 
     PASSED is the number of attempts that passed, of those with a score. COST is the recorded cost in US dollars of all
-    attempts, including those that were retried. TIME is how long at least one attempt ran.
+    attempts, including those that were retried. TIME is the time during which at least one attempt ran.
     """
     runs = selected_runs(Path(out), selects, filters, as_json=as_json)
     if as_json:

@@ -40,8 +40,8 @@ _STATE_MAX = 1 << 28  # bytes of workspace.json
 def write_final_workspace(run_dir: Path, attempt: str, into: Path, root: str) -> None:
     """Write the workspace of an attempt as its agent left it.
 
-    DIR gets the task's code with the attempt's changes. It also gets a .git with one commit, so that `git diff` shows
-    the changes. Links are not created. Files that setup wrote are only included if the agent changed them.
+    DIR receives the task's code with the attempt's changes, and a .git with one commit, so that `git diff` shows the
+    changes. Links are not created. Files that setup wrote are only included if the agent changed them.
 
     \b
     agentbench runs workspace latest TASK --to /tmp/workspace

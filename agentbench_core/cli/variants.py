@@ -23,7 +23,7 @@ class Selection:
 
     variants: Mapping[str, Resolved]  #: the settings of each variant by name; without variants that are invalid
     tasks: Sequence[Task]  #: the tasks; empty if they are invalid
-    shared: Resolved  #: settings of the first variant, which has the run settings of all of them
+    shared: Resolved  #: settings of the first variant; its run settings are those of all variants
     complete: bool = True  #: whether all settings could be read
 
 
@@ -39,7 +39,7 @@ def resolved_variants(
 
     Layers, lowest first: defaults, the sandbox for agents that use a model, the model preset, the project file, the
     variant, flags. Invalid settings, variants and tasks are left out and added to ``obstacles``, as are variants that
-    use different sandboxes; without ``obstacles``, raises InputError that lists them.
+    use different sandboxes; without ``obstacles``, raises an InputError that lists them.
     """
     problems = Obstacles() if obstacles is None else obstacles
     presets = Presets(version="none")

@@ -1,10 +1,10 @@
 """Find values in text, plain or encoded.
 
 A value has *encodings*: itself, reversed, in hex, in base64 at each of the three offsets that it can have within a
-longer encoded text. A text has *views*: as it is; with line breaks removed and escapes resolved; the same without the
-sign and the blanks that a diff or indentation adds after a line break; and without all signs there, for diffs of
-diffs. All views are searched for all encodings, so escapes of any depth (JSON, ``\\uXXXX``, ``%XX``, ``\\xXX``) and
-wrapped lines need no separate encodings.
+longer encoded text. A text has *views*: the text itself; the text without line breaks and with escapes resolved; the
+latter also without the sign and the blanks that a diff or indentation adds after a line break; and without all signs
+there, for diffs of diffs. All views are searched for all encodings, so escapes of any depth (JSON, ``\\uXXXX``,
+``%XX``, ``\\xXX``) and wrapped lines need no separate encodings.
 
 Where text was omitted, and at both ends of a long text, parts of an encoding are also found.
 """

@@ -76,7 +76,7 @@ class Redactor:
         return text if cleaned is data else cleaned.decode("utf-8", "surrogatepass")
 
     def clean_value(self, value: Any) -> Any:
-        """Plain data with every string redacted, and valid for JSON: numbers and our own words stay.
+        """Plain data with every string redacted, and valid for JSON: numbers and our own words are kept.
 
         Keys are also redacted, unless they look like our own fields. Numbers and objects that JSON cannot represent
         become strings, so that invalid values from agents and tools do not prevent a record.

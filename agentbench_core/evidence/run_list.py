@@ -26,13 +26,13 @@ from agentbench_core.values.shard import Shard, planned_count
 RUNNING = "running"
 """The status of a run whose directory is locked by the process that writes it."""
 
-_TAILS = (1 << 16, 1 << 20)  # bytes at the end of the events in which the end of a run is searched: few events follow
+_TAILS = (1 << 16, 1 << 20)  # bytes at the end of the events that are searched for the end of a run
 _VARIANT_IN_NAME = 30  # maximum number of characters of the variant in a short name
 
 
 @attrs.frozen(kw_only=True)
 class RunName:
-    """How a run can be named, from its ``run.json``."""
+    """The names of a run, from its ``run.json``."""
 
     directory: Path  #: its run directory
     run_id: str  #: its id (ULID)
@@ -278,7 +278,7 @@ def _status(directory: Path) -> str:
 def _last_status(events: bytes) -> str | None:
     """The status in the last event of the whole run; empty if it is the start or resume of one, ``None`` without any.
 
-    What an agent wrote cannot contain the searched text, in which the quotes are not escaped.
+    Text from agents cannot contain the searched text, since quotes in it are escaped.
     """
     at = events.rfind(b'"type":"run_')
     if at < 0:

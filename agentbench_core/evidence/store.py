@@ -1,6 +1,6 @@
 """The one writer of a run directory.
 
-Events and records are appended by a single thread, in the order of submission. A record counts once its line is on
+Events and records are appended by a single thread, in the order of submission. A record is valid once its line is on
 disk.
 """
 
@@ -45,7 +45,7 @@ class Store:
         """Create the directory, or recover it after a crash, and lock it until :meth:`close`.
 
         ``recovery`` describes what was done. Raises InputError if another process is writing to the directory, or if it
-        is not writable or damaged, and RunStoppedError on a disk error.
+        is damaged or not writable, and RunStoppedError on a disk error.
         """
         self.directory = directory
         self._redactor = redactor

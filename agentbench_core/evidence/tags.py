@@ -1,4 +1,4 @@
-"""Tags of a run: notes that people add, in a file of their own, so that the evidence stays as it was recorded."""
+"""Tags of a run: notes that people add, in a separate file, so that the recorded evidence does not change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?")
 
 
 def parse_tag(text: str) -> tuple[str, str]:
-    """The key and the value of ``KEY=VALUE``. Raises InputError if it has another form."""
+    """The key and the value of ``KEY=VALUE``. Raises InputError if it has a different form."""
     key, equals, value = text.partition("=")
     if not equals:
         raise InputError(f"{text!r} is not a tag", remedy="Write KEY=VALUE, such as ticket=42.")
@@ -34,8 +34,8 @@ def parse_tag(text: str) -> tuple[str, str]:
 def read_tags(directory: Path) -> Mapping[str, str]:
     """The tags of a run by key, sorted; empty if there are none.
 
-    The file may come from somebody else. Raises InputError if it is not a small JSON object of valid tags in a regular
-    file; links are not followed.
+    The file may come from an untrusted source. Raises InputError if it is not a small JSON object of valid tags in a
+    regular file; links are not followed.
     """
     path = directory / layout.TAGS
     try:

@@ -139,7 +139,7 @@ def _check_dates(task_file: Path, spec: TaskSpec) -> None:
 
 
 def _inside(task_file: Path, field: str, name: str) -> Path:
-    """The path that a task names. Raises InputError if it does not exist, or is outside the task's directory."""
+    """A path named in a task. Raises InputError if it does not exist, or is outside the task's directory."""
     path = task_file.parent / name
     if not path.resolve().is_relative_to(task_file.parent.resolve()):
         raise InputError(f"{task_file}: {field}: {name!r} is outside the task's directory")
@@ -211,7 +211,7 @@ def hidden_paths(task: Task) -> tuple[str, ...]:
 
 
 def protected_paths(task: Task) -> Callable[[str], bool]:
-    """A test for paths that agents must not change.
+    """A predicate for paths that agents must not change.
 
     These are paths that match the task's globs, files of expected tests, and hidden tests with everything else in the
     directory that they are copied to, where an agent could otherwise add a module that the hidden tests import. If
@@ -225,7 +225,7 @@ def protected_paths(task: Task) -> Callable[[str], bool]:
 
 
 def editable_paths(task: TaskSpec) -> Callable[[str], bool]:
-    """A test for paths that the agent may edit."""
+    """A predicate for paths that the agent may edit."""
     if not task.agent.allow_file_write:
         return path_matcher(())
     return path_matcher(task.agent.editable_globs or ("**",))

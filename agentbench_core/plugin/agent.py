@@ -58,26 +58,26 @@ class TaskFacts:
 
 @attrs.frozen(kw_only=True)
 class ProgramContext:
-    """What an agent that runs a program in the sandbox receives in addition."""
+    """Additional context for an agent that runs a program in the sandbox."""
 
     sandbox: ProgramSandbox
     """The sandbox of the attempt. Its commands are not steps."""
     model: ModelInfo | None
-    """The model and its sampling settings, which requests have to use; ``None`` for an agent without a model."""
+    """The model and its sampling settings, which requests must use; ``None`` for an agent without a model."""
     forward: Callable[[Request, NativeExchange], Completion]
     """Forward a model call of the program's own client. The request is its parsed copy, which is recorded and metered.
 
     Raises the errors of ``Model.complete``.
     """
     observe: Callable[[ToolCall], Callable[[ToolResult], None]]
-    """Record a call that the program makes with a tool of its own, as one step; returns a function for the result.
+    """Record a call of one of the program's own tools as a step; returns a function that accepts the result.
 
     Raises AttemptStop if time or steps are used up.
     """
     save: Callable[[str, bytes], None]
     """Save a file as evidence under ``agent/``, such as a session log; secrets are redacted."""
     label: Callable[[str, str], None]
-    """Add a label to the record: its name, and why the attempt has it."""
+    """Add a label to the record: its name, and the reason for it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -106,7 +106,7 @@ class AttemptContext:
     task_facts: TaskFacts | None = None
     """Facts about the task, for agents with the ``adversary`` capability."""
     program: ProgramContext | None = None
-    """What an agent with the ``needs_sandbox`` capability receives in addition."""
+    """Additional context for agents with the ``needs_sandbox`` capability."""
 
 
 @attrs.frozen(kw_only=True)
@@ -145,7 +145,7 @@ class ProgramAgent(Agent, Protocol):
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """What identifies the program, such as its version and digest: part of the variant."""
+        """Identifies the program, for example by its version and digest; part of the variant."""
 
     def admit(
         self, path: str, headers: Mapping[str, str], body: bytes, model: ModelInfo, response: NativeResponse
@@ -156,11 +156,11 @@ class ProgramAgent(Agent, Protocol):
             path: the path of the exchange, as passed to ``forward``.
             headers: its headers.
             body: its body.
-            model: the model and its sampling settings, which the request has to use.
+            model: the model and its sampling settings, which the request must use.
             response: receives the response while it arrives.
 
         Returns:
-            The parsed request, and the exchange to forward, with what is really sent.
+            The parsed request, and the exchange to forward, with the body that is actually sent.
 
         Raises:
             InputError: the request must not be forwarded.

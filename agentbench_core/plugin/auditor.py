@@ -68,7 +68,7 @@ class TaskAudit(Audit):
     """Whether the task gives agents network access."""
     deadline: Deadline  #: end of the audit
     note: Callable[[str], None]
-    """Tell the user about something that could not be checked."""
+    """Warn the user that something could not be checked."""
 
 
 @attrs.frozen(kw_only=True)

@@ -106,7 +106,7 @@ def entry_point_of(source: Provenance) -> str:
 
 
 def _entry_points() -> list[tuple[Provenance, str]]:
-    """Plugins and the values of their entry points, sorted; one that is found twice on the path is listed once.
+    """Plugins and the values of their entry points, sorted; a plugin that is found twice on the path is listed once.
 
     Reads the directories written by installers (PyPA: Recording installed projects; Entry points specification), as
     ``importlib.metadata`` does; importing that module would take a fifth of the start time of every command.

@@ -26,7 +26,7 @@ class ExpectedAttempts:
 class Work(Protocol):
     """The attempts of a command, handed out one at a time to the *places* that run them. Thread-safe.
 
-    A place is anything that runs one attempt after the other, such as a thread. Places pull: a fast one runs more.
+    A place is anything that runs one attempt after another, such as a thread. Places pull: a fast one runs more.
     """
 
     @property
@@ -39,7 +39,7 @@ class Work(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Whether no attempt is running, and none will be handed out any more."""
+        """Whether no attempt is running, and no more will be handed out."""
 
     @property
     def stop(self) -> Deadline:
@@ -57,7 +57,8 @@ class Work(Protocol):
     def remote(self, lease_sec: float = 30.0) -> RemoteWork:
         """The attempts, for worker processes. Call it at most once.
 
-        An attempt is taken back from a worker, and repeated by another, if nothing is heard about it for ``lease_sec``.
+        An attempt is taken back from a worker that sends nothing about it for ``lease_sec``, and repeated by another
+        worker.
         """
 
 
@@ -85,7 +86,7 @@ class RemoteWork(Protocol):
         """
 
     def lost(self, worker: str, why: str) -> None:
-        """A worker has ended, so that other workers repeat its attempts at once."""
+        """Report that a worker has ended, so that other workers repeat its attempts at once."""
 
 
 class Executor(Protocol):

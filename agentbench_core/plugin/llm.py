@@ -31,7 +31,7 @@ class NativeExchange(Protocol):
     """A request in the protocol of the agent's own client, and the destination of the response.
 
     A provider with the ``forwards`` capability sends the body unchanged to ``path`` below its base URL, adds its own
-    key, and passes the response on while it arrives. If it retries, it passes on the last response only.
+    key, and passes the response on while it arrives. If it retries, it passes on only the last response.
     """
 
     @property
@@ -48,7 +48,7 @@ class NativeExchange(Protocol):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Further headers to send, such as ``anthropic-version``; lowercase names. Never credentials."""
+        """Additional headers to send, such as ``anthropic-version``; lowercase names. Never credentials."""
 
     @property
     def has_media(self) -> bool:

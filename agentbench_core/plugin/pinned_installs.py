@@ -1,7 +1,7 @@
 """Recognizes setup commands that only install pinned packages.
 
 Such commands do not depend on the workspace, so sandboxes may run them once for many tasks. The check is strict: a
-command that it does not know ends the search.
+command that it does not recognize ends the search.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def pinned_installs(commands: Sequence[str]) -> int:
     """The number of leading setup commands that only install pinned packages, and do not depend on the workspace.
 
     These are ``python -m pip install --no-deps NAME==VERSION ...``, also with ``pip install``, extras in quotes and
-    options that do not name files or indexes. Anything else ends the count, such as a path, a URL, a requirement
-    without an exact version, or shell syntax.
+    options that do not name files or indexes. Anything else, such as a path, a URL, a requirement without an exact
+    version, or shell syntax, ends the count.
     """
     return sum(1 for _ in itertools.takewhile(_is_pinned_install, commands))
 

@@ -130,7 +130,7 @@ class Registry:
         return sorted({component.name for component in self.all(kind) if ADVERSARY not in component.capabilities})
 
     def find(self, kind: str, name: str) -> Component:
-        """The component of that name.
+        """The component with that name.
 
         Raises:
             UnknownNameError: there is none; lists the closest name, all names, and plugins that are not loaded.
@@ -158,7 +158,7 @@ class Registry:
         return any(name in component.names for component in self.all(kind))
 
     def can(self, kind: str, name: str, capability: str) -> bool:
-        """Whether a component of that name or alias declares a capability."""
+        """Whether a component with that name or alias declares a capability."""
         return any(name in component.names and capability in component.capabilities for component in self.all(kind))
 
     def conflicts(self) -> Collection[tuple[str, str]]:

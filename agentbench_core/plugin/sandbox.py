@@ -1,6 +1,6 @@
 """The contract of sandboxes, and the common implementation of their setup.
 
-A sandbox that can run an agent that is a program implements :class:`ProgramSandbox`, too.
+A sandbox that can run programs as agents also implements :class:`ProgramSandbox`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class SetupLog(Protocol):
     """Receives the setup commands of a provider while it runs them."""
 
     def started(self, command: str) -> None:
-        """A command starts."""
+        """Report that a command starts."""
 
     def finished(self, command: str, result: ExecResult) -> None:
-        """A command has ended, successfully or not."""
+        """Report that a command has ended, successfully or not."""
 
     def reused(self, command: str, result: ExecResult) -> None:
-        """A command was not run: its result is that of an earlier setup that has the command in common."""
+        """Report that a command was not run: its result comes from an earlier setup with the same command."""
 
 
 class Sandbox(Protocol):
@@ -102,7 +102,7 @@ class Endpoint:
 
 
 class ProgramSandbox(Sandbox, Protocol):
-    """A sandbox of a provider with the ``programs`` capability: it can run an agent that is a program."""
+    """A sandbox of a provider with the ``programs`` capability: it can run programs as agents."""
 
     @property
     def programs(self) -> Mapping[str, str]:
@@ -111,7 +111,7 @@ class ProgramSandbox(Sandbox, Protocol):
     def listen(self) -> Endpoint:
         """Open an address on the sandbox's own loopback interface. The sandbox stays without a network.
 
-        The address does not depend on anything else in an isolated sandbox, so that requests can be replayed.
+        In an isolated sandbox, the address does not depend on anything else, so that requests can be replayed.
         Raises SandboxError if this is impossible.
         """
 

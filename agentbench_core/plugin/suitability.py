@@ -63,7 +63,7 @@ def suitability(
 def check_command(context: CalibrationContext) -> Suitability:
     """Check that the passing command's program exists, unless the failing command, which is known to run, is the same.
 
-    The command itself is not run, since this may take as long as the tests. Programs it starts later are not checked.
+    The command itself is not run, since that may take as long as the tests. Programs it starts later are not checked.
     """
     validation = context.validation
     program = _PROGRAM.match(validation.passing_command)

@@ -22,7 +22,7 @@ class AttackResult:
     verdict: Literal["robust", "forgeable", "unknown"]
     """Forgeable: an agent passed without solving the task. Robust: all were tried, and none passed.
 
-    Unknown: something failed, so that agents that did not pass prove nothing.
+    Unknown: something failed, so the agents that did not pass prove nothing.
     """
     tried: int  #: number of agents that tried to pass, without agents that had nothing to attack
     passed: tuple[str, ...] = ()  #: names of the agents that passed without solving the task

@@ -37,7 +37,7 @@ class RunObserver:
         """An attempt enters a phase."""
 
     def event(self, attempt_id: str, event: Event) -> None:
-        """An event of an attempt was recorded, such as a model call or a tool call.
+        """An event of an attempt, such as a model call or a tool call, was recorded.
 
         Called by the thread that caused the event, which waits, so it must return quickly. Secrets are redacted, but
         texts come from agents and models, and may contain anything else.

@@ -1,4 +1,5 @@
-"""What a run needs of this machine, of its sandbox and of its model provider, as checks that do not stop at the first.
+"""What a run needs from this machine, its sandbox and its model provider, as checks that do not stop at the first
+failure.
 
 ``doctor`` shows all of them. A run that is refused anyway adds the failed ones to its error.
 """
@@ -41,13 +42,13 @@ class Check:
     name: str  #: name of the check
     status: Status  #: whether there is a problem
     detail: str  #: what was found
-    remedy: str = ""  #: what to do about it; empty if there is no problem
+    remedy: str = ""  #: the remedy; empty if there is no problem
     error: AgentBenchError | None = attrs.field(default=None, repr=False, eq=False)
     """The error that a run would end with; ``None`` if this check does not prevent it."""
 
     @classmethod
     def failure(cls, name: str, error: AgentBenchError) -> Check:
-        """The check that found what an error describes."""
+        """The check that found the problem described by an error."""
         return cls(name, "failed", error.message, error.remedy, error)
 
 
@@ -89,13 +90,13 @@ def checked(name: str, question: Callable[[], str]) -> Check:
 def run_checks(
     resolved: Resolved, tasks: Sequence[Task], registry: Registry, *, complete: bool = True, ask: bool = False
 ) -> Iterator[Check]:
-    """Everything that a variant's run needs, besides what ``make_variant`` checks.
+    """Everything that a variant's run needs, except for what ``make_variant`` checks.
 
     Args:
         resolved: the settings of the variant.
         tasks: the tasks of the run; empty if they are invalid.
         registry: the installed components.
-        complete: whether all settings are known; otherwise only components that were named are checked.
+        complete: whether all settings are known; otherwise only named components are checked.
         ask: whether to query the model even if no agent is known to need it.
     """
     settings = resolved.settings
@@ -143,7 +144,7 @@ def sandbox_checks(sandbox: ConfiguredComponent, specs: Sequence[EnvironmentSpec
 
 
 def llm_checks(llm: ConfiguredComponent, seconds: float) -> Iterator[Check]:
-    """The checks of a model provider that need no model. It is also a check whether the provider can be created."""
+    """The checks of a model provider that need no model, including whether the provider can be created."""
     try:
         with closing(llm) as provider:
             if callable(getattr(provider, "checks", None)):
@@ -169,7 +170,7 @@ def closing(ready: ConfiguredComponent) -> Iterator[Any]:
 
 
 def _own_checks(ready: ConfiguredComponent, checks: Callable[[], Checks], seconds: float) -> Iterator[Check]:
-    """The results of the checks that a component has itself. Raises what ``checks`` raises."""
+    """The results of a component's own checks. Raises whatever ``checks`` raises."""
     component = ready.component
     for key, question in run_preflight(component, lambda: dict(checks()), seconds=seconds, what="checks").items():
         name, what = f"{ready.name} {key}", f"check {key!r}"

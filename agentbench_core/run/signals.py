@@ -25,7 +25,7 @@ _GRACE_SEC = 5.0
 
 @contextlib.contextmanager
 def signals_as_ctrl_c() -> Iterator[None]:
-    """Treat SIGTERM and a closed terminal like Ctrl-C inside the block."""
+    """Inside the block, treat SIGTERM and a closed terminal like Ctrl-C."""
     with _handled((signal.SIGTERM, signal.SIGHUP), signal.default_int_handler):
         yield
 
@@ -68,7 +68,7 @@ class Interrupts:
 
 
 def run_in_thread(work: Callable[[], T], name: str, until: Deadline, *, grace: float) -> Future[T]:
-    """Run ``work`` (plugin code) in its own thread, and wait for it until ``grace`` seconds after ``until`` expires.
+    """Run ``work`` (plugin code) in its own thread, and wait for it, at most ``grace`` seconds after ``until`` expires.
 
     A thread that has not ended by then is abandoned, since it cannot be killed, and the future is not done.
     """

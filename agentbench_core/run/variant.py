@@ -187,7 +187,7 @@ def make_variant(
 def _agents(
     resolved: Resolved, wanted: Collection[str], registry: Registry, obstacles: Obstacles
 ) -> Mapping[str, ConfiguredComponent]:
-    """The agents of a variant that can be used; the problems of the others are collected."""
+    """The agents of a variant that can be used; the problems of other agents are collected."""
     names = sorted(registry.name_of("agent", agent) for agent in wanted)
     agents = {}
     with obstacles.gathered():
@@ -199,7 +199,7 @@ def _agents(
 
 
 def agent_names(settings: Settings, tasks: Sequence[Task]) -> Collection[str]:
-    """The name of the variant's agent, or those of the tasks."""
+    """The name of the variant's agent, or the names of the tasks' agents."""
     return {settings.agent.name} if settings.agent.name else {task.spec.agent.entrypoint for task in tasks}
 
 

@@ -90,7 +90,7 @@ class OncePerKey(Generic[T]):
         return self._result(key)
 
     def pop(self, key: Hashable) -> T | None:
-        """Remove and return the result for ``key``; ``None`` if there is none, or it is an error."""
+        """Remove and return the result for ``key``; ``None`` if there is none, or if it is an error."""
         made = self._made.pop(key, None)
         return None if isinstance(made, SetupError) else made
 

@@ -22,7 +22,7 @@ class DateRange:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is a limit. A range without one also includes what has no date."""
+        """Whether there is a limit. A range without limits also includes tasks without a date."""
         return self.since is not None or self.until is not None
 
     def includes(self, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Normalize program output: remove what differs between two equal runs.
+"""Normalize program output: remove everything that differs between two equal runs.
 
 Tested programs control this text, so every rule takes linear time: a match only starts at the start of a run of
 characters, and never backtracks (possessive quantifiers).
@@ -134,18 +134,18 @@ _EDGE = 32
 
 
 def normalize_failure(text: str) -> str:
-    """``text`` without what differs between runs of a program, to compare failures.
+    """``text`` without details that differ between runs of a program, to compare failures.
 
     Removes addresses, process ids, generated names of temporary files, and test durations printed by test runners.
-    Other durations and dates stay, since they may show a change in the program. Takes linear time.
+    Other durations and dates are kept, since they may show a change in the program. Takes linear time.
     """
     return _apply(_NARROW, text)
 
 
 def normalize_output(text: str) -> str:
-    """``text`` without whatever may differ between two equal attempts, to match recorded requests.
+    """``text`` without details that may differ between two equal attempts, to match recorded requests.
 
-    Removes, in addition to :func:`normalize_failure`: times (an ISO date alone stays, since data contains such
+    Removes, in addition to :func:`normalize_failure`: times (an ISO date alone is kept, since data contains such
     dates), durations, speeds, loopback ports above 9999, seeds, UUIDs, names directly in a temporary directory, and the
     length of rulers. So ``90 s`` equals ``5400 s``, and ``/tmp/a/x`` equals ``/tmp/b/x``.
 

@@ -1,4 +1,4 @@
-"""Shards: the attempts of one plan, divided among machines that do not know of each other."""
+"""Shards: the attempts of one plan, divided among machines that do not communicate with each other."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _check_numbers(shard: Shard, _: Any, count: int) -> None:
 class Shard:
     """One part of the attempts of a plan.
 
-    An attempt belongs to a shard by a hash of its task and its repeat alone, so that every machine divides a plan in
-    the same way, and the attempts of all variants at the same task and repeat run on the same machine.
+    An attempt belongs to a shard by a hash of its task and its repeat alone, so that every machine divides a plan
+    identically, and the attempts of all variants at the same task and repeat run on the same machine.
     """
 
     index: int = attrs.field(validator=instance_of(int))  #: number of this shard, from 1

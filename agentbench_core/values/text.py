@@ -35,7 +35,7 @@ def printable(path: str) -> str:
     """A path for a message or a record: bytes that are not UTF-8 become ``\\xNN``."""
     try:
         return os.fsencode(path).decode("utf-8", "backslashreplace")
-    except UnicodeEncodeError:  # a lone surrogate that stands for no byte, from JSON of somebody else
+    except UnicodeEncodeError:  # a lone surrogate that stands for no byte, from JSON of another program
         return escape_control(path)
 
 

@@ -1,7 +1,7 @@
 """Fetch from a source into a bare repository of ours.
 
-Servers may need what the user has configured for git: credential helpers, an ssh command, proxies, other URLs. Only
-these settings are used, and only while fetching from a server. Nothing of them gets into a sandbox.
+Servers may need the user's git settings: credential helpers, an ssh command, proxies, other URLs. Only
+these settings are used, and only while fetching from a server. They never reach a sandbox.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def fetch(git: Git, source: Source, *refspecs: str, deadline: Deadline, options:
 def locked(git: Git, deadline: Deadline) -> Iterator[None]:
     """Hold the lock of a bare repository of ours, which is created if it does not exist.
 
-    What a killed git left behind is removed. Raises DeadlineExceeded if another process holds the lock for too long.
+    Anything that a killed git left behind is removed. Raises DeadlineExceeded if another process holds the lock for too
+    long.
     """
     git.git_dir.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = filelock.FileLock(git.git_dir.with_suffix(".lock"))
@@ -81,7 +82,7 @@ def _settings(git: Git, deadline: Deadline) -> dict[str, str]:
 
 
 def _is_for_servers(key: str) -> bool:
-    """Whether a setting is about how to reach a server, and to sign in there."""
+    """Whether a setting concerns how to reach a server, or how to sign in there."""
     section, variable = key.partition(".")[0], key.rpartition(".")[2]
     if section == "url":
         return variable == "insteadof"

@@ -1,6 +1,6 @@
 """The whole history of a repository, fetched into a bare repository of ours.
 
-Git runs only there: nothing in the source is configuration for it. Each call fetches what is new. Objects are never
+Git runs only there: nothing in the source is configuration for it. Each call fetches everything new. Objects are never
 removed, so that commits of branches that were changed or deleted remain available.
 """
 
@@ -25,12 +25,12 @@ class History:
     """All branches and tags of a repository."""
 
     git: Git  #: the bare repository that has them
-    head: str  #: full SHA of the commit that HEAD refers to, in a local repository that of the current branch
+    head: str  #: full SHA of the commit that HEAD refers to; in a local repository, of the current branch
     url: str  #: the source, to be written into task.yaml: an absolute path, or a URL without credentials
 
 
 def fetch_history(url: str, *, beside: Path, deadline: Deadline, cache: Path | None = None) -> History:
-    """Fetch all branches and tags, and HEAD, with their whole history; after the first time, only what is new.
+    """Fetch all branches and tags, and HEAD, with their whole history; after the first time, only new objects.
 
     Args:
         url: https, ssh or file URL, or a path to a repository or bundle.

@@ -78,7 +78,7 @@ def list_directory(root: int, path: str, *, git: bool = False) -> list[TreeEntry
     Args:
         root: an open directory.
         path: relative to ``root``; empty for ``root`` itself.
-        git: treat ``.git`` like any other name.
+        git: treat ``.git`` as an ordinary name.
 
     Raises:
         OSError: the directory cannot be opened or listed.

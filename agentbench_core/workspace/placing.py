@@ -89,7 +89,7 @@ def _with_crlf(hunk: Hunk) -> Hunk:
 
 
 def _matches(wanted: Sequence[str], lines: Sequence[str], first: int) -> list[int]:
-    """Every index from ``first`` on where all expected lines match.
+    """Every index, starting at ``first``, where all expected lines match.
 
     Uses Knuth-Morris-Pratt, since comparing at each index takes minutes on a large file of equal lines.
     """

@@ -1,4 +1,4 @@
-"""A private directory for files that live as long as the process that owns it."""
+"""A private directory for files that are needed only while its owner process lives."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Scratch:
             return self._path
 
     def place(self, name: str) -> Path:
-        """A path in a new directory of its own; ``name`` is the last part of the path."""
+        """A path in its own new directory; ``name`` is the last part of the path."""
         return self.fresh(name) / name
 
     def fresh(self, name: str) -> Path:
@@ -88,7 +88,7 @@ class Scratch:
 
     @staticmethod
     def discard(path: Path) -> None:
-        """Remove something in a scratch directory early. Errors are ignored, since :meth:`close` tries again."""
+        """Remove an entry of a scratch directory early. Errors are ignored, since :meth:`close` tries again."""
         with contextlib.suppress(OSError):
             remove_tree(path)
 

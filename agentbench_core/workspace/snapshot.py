@@ -111,7 +111,7 @@ class Snapshots:
     ) -> bytes:
         """A patch with only these changes between the two snapshots, including binary files.
 
-        It is cut after ``DIFF_SIZE_MAX`` bytes, and a last line says so; :meth:`restore` does not use it.
+        It is cut after ``DIFF_SIZE_MAX`` bytes, and a last line states this; :meth:`restore` does not use it.
         """
         if not changes:
             return b""
@@ -162,7 +162,7 @@ class Snapshots:
 
 
 class _Snapshotter:
-    """One snapshot in progress: what was sent, and what is unusual."""
+    """One snapshot in progress: the sent entries, and the unusual ones."""
 
     def __init__(self, known: set[bytes]) -> None:
         self._known = known

@@ -21,7 +21,7 @@ HISTORY = "history"
 
 _BUNDLE = re.compile(rb"# v[23] git bundle\n")
 _SCP_LIKE = re.compile(r"[\w.-]+@[\w.-]+:.+")
-# A user name is a secret, too, where it may be a token: everywhere but in ssh. A password may contain `/` by mistake.
+# A user name is also a secret where it may be a token: everywhere but in ssh. A password may contain `/` by mistake.
 _SECRET = re.compile(
     r"(?<=://)[^/\s@:]*:(?!\d+/)[^\s@]*@(?:[^/\s]*@)?|(?<=https://)[^/\s]*@|(?<=http://)[^/\s]*@", re.IGNORECASE
 )

@@ -1,6 +1,6 @@
 """The version that setuptools-scm would derive from the tags of a repository.
 
-A workspace has one commit and no tags, so projects whose version comes from tags must be told their version.
+A workspace has one commit and no tags, so the version of projects that derive it from tags must be set explicitly.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _TAGS_MAX = 20  # tags with digits that are not versions, before the search ends
 def version_from_tags(history: History, commit: str, deadline: Deadline) -> str:
     """The version of a commit, or an empty string if none of its ancestors has a tag such as v1.2, 1.2 or name-1.2.
 
-    The commit of a tag has the tag's version. Later ones have that of the next release, with the number of commits
-    since the tag: 1.2.4.dev5 is five commits after 1.2.3. This is the default of setuptools-scm without a local part.
+    The commit of a tag has the tag's version. Later commits have the version of the next release, with the number of
+    commits since the tag: 1.2.4.dev5 is five commits after 1.2.3. This is the default of setuptools-scm without a local
+    part.
 
     Raises:
         InputError: the commit is not in the history.
@@ -55,7 +56,7 @@ def _version(tag: str) -> Version | None:
 
 
 def _next(version: Version) -> str:
-    """The next release: the last number plus one; a release whose development the tag marks is the next one itself."""
+    """The next release: the last number plus one; if the tag marks the development of a release, that release."""
     text = str(version)
     if version.dev is not None:
         return text.rpartition(".dev")[0]

@@ -127,7 +127,7 @@ def test_failed_setup_counts_against_the_environment(make_task: Any, agentbench:
     """A setup failure counts once, against the environment; a task that never passed is not recorded."""
     make_task(setup={"commands": ["exit 3"]})
     done = agentbench("validate-tasks", *SUITE, "--times", "3", "--flakes")
-    assert re.search(r"^one +0 of 0 +1 of 1 +not known$", done.out, re.MULTILINE)
+    assert re.search(r"^one +0 of 0 +1 of 1 +unknown$", done.out, re.MULTILINE)
     assert "one: nothing written: no check reached a verdict" in done.out
     make_task(setup={"commands": []}, validation={"passing_command": "false"})
     done = agentbench("validate-tasks", *SUITE, "--flakes", "--times", "1")

@@ -61,7 +61,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(history: History, mine: Ca
     fixes = [history.fix(name) for name in ("add", "double")]
     done = mine("--dry-run", "--limit", "1")
     assert done.code == 0, done.err
-    assert "change tests, too" in done.out
+    assert "also change tests" in done.out
     assert all(f"{fix[:10]}  2024-03-0" in done.out for fix in fixes)
     assert "2 of 2 candidates have no result yet" in done.out
     assert "a guess until commits" in done.out

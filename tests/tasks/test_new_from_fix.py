@@ -216,11 +216,11 @@ def test_tests_are_regular_files_of_the_repository(history: History, refused: Ca
     error = refused("--patch", "lib.patch", *(flag for name in names for flag in ("--tests", name)))
     lines = error.removeprefix("error: ").splitlines()
     assert lines == [
-        *(f"--tests {name}: not a file or directory of calculator" for name in outside),
+        *(f"--tests {name}: not a file or directory in calculator" for name in outside),
         "--tests link: link is a symbolic link",
         "--tests link/all.sh: link is a symbolic link",
         "--tests lib: lib/linked.sh is a symbolic link",
-        "Pass files and directories of the repository.",
+        "Pass files and directories in the repository.",
     ]
     assert "there are no files in empty" in refused("--patch", "lib.patch", "--tests", "empty")
 

@@ -510,7 +510,7 @@ def test_write_renews_lists(pytest_task: Path, agentbench: Any) -> None:
     pytest_task.write_text(before)
     done = agentbench("validate-tasks", "--suite", "mini", "--write", *UNCALIBRATED)
     assert done.code == 1
-    assert "clamp: wrote fail_to_pass: 4 (3 new, 2 gone), pass_to_pass: 1 (1 new, 1 gone)\n" in done.out
+    assert "clamp: wrote fail_to_pass: 4 (3 new, 2 removed), pass_to_pass: 1 (1 new, 1 removed)\n" in done.out
     more = "".join(f'  - "{name}"\n' for name in (*MORE, ABOVE))
     new = f"  fail_to_pass:  # mine\n  - '{HIDDEN}'\n{more}"
     new += f'  pass_to_pass:  # also mine\n    - "{BELOW}"\n  # the end\n'
@@ -530,7 +530,7 @@ def test_write_names_tests_that_the_solution_does_not_pass(pytest_task: Path, ag
     rewrite(pytest_task, fail_to_pass=[HIDDEN])
     done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "2")
     assert done.code == 0, done.out
-    left = "excluded 1 not passing with the reference solution: checks/test_red.py::test_red"
+    left = "excluded 1 that did not pass with the reference solution: checks/test_red.py::test_red"
     assert f"clamp: wrote fail_to_pass: 4 (3 new), pass_to_pass: 1; {left}\n" in done.out
     after = pytest_task.read_text()
     rewrite(pytest_task, fail_to_pass=[HIDDEN, "checks/test_red.py::test_red"])

@@ -17,7 +17,7 @@ class Baseline:
     options: BaselineOptions
 
     def solve(self, context: AttemptContext) -> AgentResult:
-        """Work until the command passes, or the model makes no more progress."""
+        """Work until the command passes, or the model stops making progress."""
         prompt = Prompt.read("agentbench_core.builtin", f"system_{self.options.prompt_version}")
         chat = Conversation(context, prompt.text)
         chat.add_user(context.instruction)

@@ -1,4 +1,4 @@
-"""Which display a run has: `--progress`, and what the terminal can do."""
+"""Selects the display of a run: `--progress`, and the abilities of the terminal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def progress(
     isolated: bool,
     quarantined: Mapping[str, str],
 ) -> Iterator[Display]:
-    """Show the progress of a run on standard error inside the block. The display can print messages after it, too.
+    """Show the progress of a run on standard error inside the block. The display can also print messages after the
+    block.
 
     Args:
         display: `auto`, `rich`, `plain` or `json`. Raises UsageError for `rich` without a terminal that can show it.

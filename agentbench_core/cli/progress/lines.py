@@ -24,7 +24,7 @@ _EVERY_SEC = 5.0  # between two objects of type `progress`
 class Display(RunState):
     """A display of a run on standard error. Its methods may be called until the command ends.
 
-    ``printing`` keeps what is printed in order. It is taken before ``lock``, and ``lock`` is never held while printing,
+    ``printing`` keeps the output in order. It is taken before ``lock``, and ``lock`` is never held while printing,
     so that agents do not wait for a reader of standard error that has stopped reading.
     """
 
@@ -37,11 +37,11 @@ class Display(RunState):
         self.message(f"note: {message}")
 
     def message(self, text: str) -> None:
-        """Print one line for the user, as it is."""
+        """Print one line for the user, unchanged."""
         say(text, err=True)
 
     def tick(self) -> None:
-        """Called every second, for displays that print without an event."""
+        """Called every second, for displays that print independently of events."""
 
 
 class PlainProgress(Display):
@@ -153,7 +153,7 @@ class JsonProgress(Display):
             )
 
     def attempt_lost(self, record: AttemptRecord, explanation: str) -> None:
-        """Print that it will be repeated."""
+        """Print that the attempt will be repeated."""
         with self.printing:
             super().attempt_lost(record, explanation)
             self._print("attempt_lost", attempt=record.attempt_id, explanation=shortened(explanation))
@@ -187,7 +187,7 @@ class JsonProgress(Display):
         self._print("note", message=text)
 
     def tick(self) -> None:
-        """Print what is running, every ``every_sec`` seconds."""
+        """Print the running attempts, every ``every_sec`` seconds."""
         with self.printing:
             now = time.monotonic()
             if not self.running or now - self._printed_at < self._every_sec:

@@ -70,7 +70,7 @@ class LiveProgress(Display):
             self._console.print(Text(escape_control(text)), soft_wrap=True)
 
     def __rich__(self) -> RenderableType:
-        """The display as it is now, for the current size of the terminal."""
+        """The current display, for the current size of the terminal."""
         width, height = self._console.size
         with self.lock:
             totals, running, now = self.totals, self.slowest(), time.monotonic()

@@ -1,4 +1,4 @@
-"""What all displays of a run show: counts, usage, running attempts, and the time left."""
+"""The data that all displays of a run show: counts, usage, running attempts, and the time left."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class TimeLeft:
 
 
 class RunState(RunObserver):
-    """Observes a run and keeps what displays show. Subclasses print; they hold ``lock`` while they read."""
+    """Observes a run and keeps the data for displays. Subclasses print; they hold ``lock`` while they read."""
 
     def __init__(
         self, *, workers: int = 1, max_cost_usd: float | None = None, quarantined: Collection[str] = ()
@@ -215,16 +215,16 @@ class RunState(RunObserver):
             self.running.pop(reporter, None)
 
     def slowest(self) -> Sequence[RunningAttempt]:
-        """Copies of the running attempts, those that started first at the front."""
+        """Copies of the running attempts, in the order of their start."""
         with self.lock:
             return [attrs.evolve(attempt) for attempt in sorted(self.running.values(), key=lambda each: each.started)]
 
     def time_left(self) -> TimeLeft | None:
-        """The time until all attempts have finished; ``None`` before any has, and when none is left.
+        """The time until all attempts have finished; ``None`` before the first has finished, and when none is left.
 
-        An attempt takes as long as the median of its variant's attempts: those that have finished, and those that run
-        for longer than the median of the finished ones, since short attempts finish first. A variant without finished
-        attempts takes as long as all together.
+        An attempt is assumed to take the median time of its variant's attempts: those that have finished, and those
+        that have been running for longer than the median of the finished ones, since short attempts finish first. For a
+        variant without finished attempts, the median of all variants is used.
         """
         with self.lock:
             left = {name: totals.planned - totals.finished for name, totals in self.variants.items()}
@@ -252,7 +252,7 @@ class RunState(RunObserver):
 
 
 def attempt_name(task_id: str, repeat: int) -> str:
-    """The name of an attempt: the task, with the number of the repetition from the second on."""
+    """The name of an attempt: the task, and the number of the repetition unless it is the first."""
     return f"{task_id}@{repeat}" if repeat > 1 else task_id
 
 

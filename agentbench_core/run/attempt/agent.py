@@ -231,7 +231,7 @@ class AgentPhase:
         elif self._deadline.expired:
             self._note(self._deadline.check)
         elif isinstance(ended[0], BudgetExceeded):
-            self._note(self._budget.check)  # counts only if the budget is really exhausted
+            self._note(self._budget.check)  # counts only if the budget is actually exhausted
         elif isinstance(ended[0], SandboxError) and context.program is not None:
             self._stop.set(ended[0])  # it uses the sandbox itself, without the tools, which would note this
         return ended[0] if ended else None

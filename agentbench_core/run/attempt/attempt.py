@@ -4,7 +4,7 @@
 
     source       pristine tree at the commit, without later history
     environment  setup, once per task, cached: the prepared tree
-    baseline     failing_command must fail without a change; once per task, too
+    baseline     failing_command must fail without a change; also once per task
     agent        agent.solve(context) in a fresh copy, with llm and tools; then the sandbox kills all its processes
     freeze       the difference between that copy and the prepared tree, without protected and non-editable files
     score        another fresh copy + the frozen change + the hidden tests, for the scorer plugin to judge
@@ -144,7 +144,7 @@ class _Attempt:
                 self.monitor.add_wait(waited)
                 change = result.change = freeze(shared.snapshots, prepared.base, workspace, task)
                 self._save_files(prepared, change)
-        # The change of an agent that gave up or timed out is scored, too. UNSCORED are infrastructure errors.
+        # The change of an agent that gave up or timed out is also scored. UNSCORED are infrastructure errors.
         if (change.included or self.score_empty) and result.outcome not in UNSCORED:
             with self._phase("score"):
                 result.score = self._score(prepared, change, deadline)

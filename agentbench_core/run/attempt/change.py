@@ -34,8 +34,8 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: Task) ->
 
     Tool caches are ignored. Links, protected files (including hidden tests), and files that the task does not allow
     the agent to edit are excluded. If ``editable_globs`` contains the exact path of a protected file, its change is
-    included and labeled. A workspace that cannot be frozen (removed, unreadable, too large) is the agent's fault and
-    counts as no change.
+    included and labeled. A workspace that cannot be frozen (removed, unreadable, too large) is the agent's fault, and
+    is treated as no change.
     """
     try:
         frozen = snapshots.freeze(base, workspace)

@@ -1,7 +1,8 @@
 """The final state of a workspace, saved as its difference to the prepared tree.
 
-``repo/`` has the files that were added or changed. ``workspace.json`` lists what files cannot express. What an attempt
-costs on disk is therefore the size of its change, not of its repository. Verdicts do not depend on these files.
+``repo/`` has the files that were added or changed. ``workspace.json`` lists everything that files cannot express. The
+disk space that an attempt uses therefore depends on the size of its change, not of its repository. Verdicts do not
+depend on these files.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class FinalState:
     commit: str
     """Commit of the task's code."""
     prepared_tree: str
-    """Id of the git tree of the workspace after setup, without large files: what everything else is relative to."""
+    """Id of the git tree of the workspace after setup, without large files: all other fields are relative to it."""
     removed: tuple[str, ...] = ()
     """Files and links that no longer exist."""
     executable: tuple[str, ...] = ()

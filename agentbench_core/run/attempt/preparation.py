@@ -82,7 +82,7 @@ class Baseline:
 
 
 WriteSource = Callable[[Task, Path, Deadline], None]
-"""Writes the pristine tree of a task into a new directory. Raises AgentBenchError if it cannot."""
+"""Writes the pristine tree of a task into a new directory. Raises AgentBenchError if that fails."""
 
 
 def write_checkout(task: Task, into: Path, deadline: Deadline) -> None:
@@ -156,7 +156,7 @@ class PreparedTasks:
             self._setups[task.directory].tell(log)
 
     def forget(self, task: Task) -> None:
-        """Release what was prepared for a task that is no longer needed."""
+        """Release everything that was prepared for a task that is no longer needed."""
         source = self._sources.pop(task.directory)
         if source is not None:
             self.discard(source)
@@ -189,7 +189,7 @@ class PreparedTasks:
     def run_baseline(
         self, task: Task, environment: Environment, log: EventLog, monitor: PhaseMonitor | None = None
     ) -> Baseline:
-        """Like :meth:`baseline`, but measured again in fresh sandboxes."""
+        """Like :meth:`baseline`, but run again in fresh sandboxes."""
         monitor = monitor or PhaseMonitor()
         command = task.spec.validation.failing_command
         log.emit(BaselineStarted(command=command))

@@ -77,7 +77,7 @@ class AttemptResult:
 
 @attrs.frozen(kw_only=True)
 class Conclusion:
-    """What is known about an attempt at its end, as plain data: everything that its record needs besides its plan."""
+    """The facts about an attempt at its end, as plain data: everything that its record needs, except for its plan."""
 
     outcome: Outcome  #: how it ended
     explanation: str = ""  #: why it ended so, as reported by the component that ended it

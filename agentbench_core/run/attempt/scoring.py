@@ -29,7 +29,7 @@ from agentbench_core.workspace.tree import Tree
 
 @attrs.frozen(kw_only=True)
 class ScoringRun:
-    """Has the scorer of a plan score changes to one task, with its environment and recording."""
+    """Scores changes to one task with the scorer of a plan, and with the task's environment and recording."""
 
     plan: AttemptPlan
     prepared: Prepared

@@ -44,7 +44,7 @@ class Session:
     accept: Callable[[AttemptPlan, Environment], None] = lambda plan, environment: None
     """Raises RunStoppedError if an environment differs from that of other attempts on the task."""
     opened: float = attrs.field(factory=time.monotonic)
-    """Start of the attempts on the monotonic clock; for a resumed run, of the attempts after resuming."""
+    """When the attempts started, on the monotonic clock; in a resumed run, when the remaining ones started."""
 
     def baseline(self, task: Task, log: AttemptEvents) -> Baseline:
         """The baseline of a task, in its prepared environment. SetupError, SandboxError and Interrupted propagate."""

@@ -43,11 +43,11 @@ class SetupRecorder:
         """Finished commands, in order."""
 
     def started(self, command: str) -> None:
-        """A command starts."""
+        """Report that a command starts."""
         self._log.emit(SetupCommandStarted(command=command))
 
     def finished(self, command: str, result: ExecResult) -> None:
-        """A command has ended."""
+        """Report that a command has ended."""
         self._monitor.add(result)
         ended = self._keep(command, result)
         self._log.emit(
@@ -55,7 +55,7 @@ class SetupRecorder:
         )
 
     def reused(self, command: str, result: ExecResult) -> None:
-        """A command was not run, because an earlier setup had run it."""
+        """Report that a command was not run, because an earlier setup had run it."""
         _emit_cached(self._log, self._keep(command, result))
 
     def tell(self, log: EventLog) -> None:

@@ -1,4 +1,4 @@
-"""The contexts of an attempt's agents: its own agent, and the sub-agents that they delegate to."""
+"""The contexts of an attempt's agents: its own agent, and all sub-agents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentbench_core.values.events import Delegation
 from agentbench_core.values.limits import Budget, Deadline
 
 _MOST = 1000
-"""Maximum delegations of one attempt, needed because delegating alone uses no budget."""
+"""Maximum number of delegations in an attempt. Without it, delegations without work would be unlimited."""
 
 _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 

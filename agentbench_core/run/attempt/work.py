@@ -1,4 +1,4 @@
-"""The attempts of a command, handed out to places. The one table of which attempt is where."""
+"""The attempts of a command, handed out to places. The only record of which place has which attempt."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.values.limits import LOOK_EVERY_SEC, Deadline
 
 MOST_LOSSES = 3
-"""How often an attempt is lost with its place before the run stops."""
+"""How often an attempt can be lost with its place before the run stops."""
 
 MOST_RETURNS = 100
-"""How often it is given back by places that cannot run it."""
+"""How often it can be returned by places that cannot run it."""
 
 
 @attrs.define(kw_only=True, eq=False)
 class QueuedAttempt:
-    """An attempt that waits, or that a place runs."""
+    """An attempt that is waiting or running."""
 
     plan: AttemptPlan
     run: RunWriter
     losses: int = 0
     """How often it has been lost so far."""
     returns: int = 0
-    """How often it has been given back."""
+    """How often it has been returned."""
 
 
 class AttemptQueue:
@@ -102,7 +102,7 @@ class AttemptQueue:
 
     @property
     def ended(self) -> bool:
-        """Whether no attempt will be handed out any more."""
+        """Whether no more attempts will be handed out."""
         with self._changed:
             if self.error or self._session.stop.expired:
                 return True
@@ -121,7 +121,7 @@ class AttemptQueue:
             return attempt
 
     def settle(self, attempt: QueuedAttempt, error: BaseException | None = None) -> None:
-        """An attempt that was handed out is recorded, or cannot be, because of ``error``."""
+        """Report that an attempt is recorded, or cannot be recorded because of ``error``."""
         with self._changed:
             self._running.discard(attempt)
             attempt.run.recorded += error is None
@@ -129,7 +129,7 @@ class AttemptQueue:
             self._changed.notify_all()
 
     def lose(self, attempt: QueuedAttempt, why: str, *, counts: bool = True) -> None:
-        """An attempt was recorded as interrupted, because its place was lost: archive its files and queue it again.
+        """Archive the files of an attempt that was interrupted because its place was lost, and queue it again.
 
         After ``MOST_LOSSES`` that count, or ``MOST_RETURNS``, its run is stopped instead. Raises RunStoppedError on a
         disk error.

@@ -33,7 +33,7 @@ class AttemptWriter:
     """Writes the events and files of one attempt to its run, and at the end its one record."""
 
     def __init__(self, plan: AttemptPlan, store: Store, observer: RunObserver, worker: str = "") -> None:
-        """Record that the attempt starts, which is on disk when this returns. ``worker`` is empty for this process."""
+        """Record the start of the attempt; it is on disk when this returns. ``worker`` is empty for this process."""
         self._plan = plan
         self._store = store
         self._observer = observer
@@ -46,7 +46,7 @@ class AttemptWriter:
         self.recording = Recording(log=self.log, files=self.files, directory=self.files.directory)
 
     def finish(self, end: Callable[[], Conclusion], *, lost: bool = False) -> None:
-        """Write the record, which is on disk when this returns. Events and files are refused from then on.
+        """Write the record; it is on disk when this returns. Events and files are refused from then on.
 
         ``lost``: the attempt is repeated, because its worker was lost.
         """

@@ -191,7 +191,7 @@ def open_run_writer(
             observer.note(f"{directory.name}: {note}")
         _tag(store, group)
         rest = resume(before, store, plans, allow_changes=group.allow_changes)
-        if rest.plans:  # otherwise the manifest stays as it is, whatever has changed since
+        if rest.plans:  # otherwise the manifest is kept, whatever has changed since
             store.write_manifest(manifest)
         (directory / SUMMARY).unlink(missing_ok=True)  # outdated from now on
         kept = len(rest.recorded)
@@ -227,7 +227,7 @@ def _tag(store: Store, group: RunPlan) -> None:
 
 
 def _fresh(group: RunPlan, variant: Variant) -> Path:
-    """Create a directory; its name gets a number if another run of the same second already has that name."""
+    """Create a directory; its name gets a number if another run that started in the same second has that name."""
     model = variant.model.name if variant.model else ""
     name = run_directory_name(datetime.datetime.now().astimezone(), group.suite, variant.name, model, group.shard)
     try:

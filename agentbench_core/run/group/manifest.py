@@ -82,7 +82,7 @@ def make_manifest(
 
 @functools.cache
 def running_harness() -> HarnessInfo:
-    """What this process has loaded, which does not change with its files."""
+    """The version that this process has loaded; later changes to its files have no effect."""
     return harness_info(Path(agentbench_core.__file__).parent.parent)
 
 

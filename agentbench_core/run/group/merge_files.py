@@ -27,7 +27,7 @@ from agentbench_core.values.events import (
 from agentbench_core.workspace.copying import fork
 
 _OF_THE_RUN = frozenset(map(event_type, (ManifestWritten, RunStarted, RunResumed, ShardMerged, RunFinished)))
-"""Events of a whole run, which the merged run has itself."""
+"""Events about a whole run; the merged run has its own."""
 
 
 def write_merge(merge: Merge, directory: Path) -> None:

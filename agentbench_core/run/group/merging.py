@@ -1,6 +1,6 @@
 """Merge the runs of all shards of a plan into one run.
 
-Everything is checked before anything is written: the plan, the environments, and that each attempt is there once.
+Everything is checked before anything is written: the plan, the environments, and that each attempt occurs once.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def plan_merges(directories: Sequence[Path], *, partial: bool = False) -> Mappin
         partial: accept that shards or attempts are missing.
 
     Raises:
-        InputError: the runs do not have the same plan or environments, an attempt is there twice, or one is missing.
+        InputError: the runs do not have the same plan or environments, or an attempt occurs twice or is missing.
             The message lists all problems.
     """
     obstacles = Obstacles()
@@ -81,7 +81,7 @@ def plan_merges(directories: Sequence[Path], *, partial: bool = False) -> Mappin
         with obstacles.gathered():
             part = _checked(open_run(directory))
             by_variant[part.run.manifest.variant].append(part)
-    merges, all_read = {}, not obstacles  # otherwise a refused run would be reported as missing, too
+    merges, all_read = {}, not obstacles  # otherwise a refused run would also be reported as missing
     for variant, parts in sorted(by_variant.items()):
         parts.sort(key=lambda part: part.shard.index)
         if found := list(_problems(parts, partial=partial, all_read=all_read)):

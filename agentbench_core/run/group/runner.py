@@ -179,7 +179,7 @@ def _make_attempts(
 
 
 def _run_documents(group: RunPlan, runs: Sequence[RunWriter], session: Session) -> Mapping[str, RunDocument]:
-    """What workers need to know about each run with attempts, by run id."""
+    """The facts that workers need about each run with attempts, by run id."""
     documents = {}
     for run in (run for run in runs if run.plans):
         offered = session.offered.get(run.variant.name)
@@ -200,7 +200,7 @@ def _environment_differences(one: Mapping[str, str], other: Mapping[str, str]) -
 
 
 def _wait(thread: threading.Thread, work: AttemptQueue) -> None:
-    """Wait until all attempts are recorded, and then for some time until the executor ends."""
+    """Wait until all attempts are recorded, and then briefly for the executor to end."""
     grace = Deadline(_GRACE_SEC)
     while thread.is_alive() and not grace.expired:
         thread.join(0.2)

@@ -1,4 +1,4 @@
-"""The conversation of one agent with its model, as evidence: each line has only what was new in a call."""
+"""The conversation of one agent with its model, as evidence: each line contains only the new parts of a call."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ class Call:
 
     @contextlib.contextmanager
     def answered(self, completion: Completion) -> Iterator[Completion]:
-        """Settle the exchange in progress, and give its response with the cost, to be recorded in this context.
+        """Settle the exchange in progress, and yield its response with the cost, to be recorded inside the block.
 
         :meth:`abandon` waits until then: otherwise, an attempt could be recorded with the usage but without its event.
         """

@@ -27,7 +27,7 @@ from agentbench_core.values.messages import Completion, ModelFacts, Request, Usa
 from agentbench_core.values.record import ModelInfo
 
 _MOST_WITH_MEDIA = 1 << 20
-"""Tokens that are reserved for a request with images or documents; at most those of the model's context window."""
+"""Tokens reserved for a request with images or documents, up to the size of the model's context window."""
 
 
 class AgentModel(Model, Protocol):

@@ -20,8 +20,8 @@ from agentbench_core.values.record import Label
 
 UNDER_PRESSURE = "under_pressure"
 PRESSURE_SHARE = 0.25
-"""Minimum share of a phase's time that other causes took. With less, a limit one third longer would have been enough,
-so the limit may simply be too short. Also the minimum share of the machine's CPUs that other programs used."""
+"""Minimum share of a phase's time that was lost to other causes. Below it, a limit one third longer would have been
+enough, so the limit may simply be too short. Also the minimum share of the machine's CPUs used by other programs."""
 WORK_SHARE = 0.05
 """Minimum share of a phase in which its commands used a CPU. An idle phase loses no time to other programs."""
 SHORTEST_SEC = 1.0
@@ -127,8 +127,8 @@ def _own_limits(seconds: float, own: ResourceUsage) -> list[str]:
 def _others(seconds: float, load: PhaseResources) -> list[str]:
     """Time lost to other processes on the machine.
 
-    The kernel also counts throttling by a limit, and commands of this phase waiting for each other, as waiting. So only
-    the remainder counts, and only if others used the CPUs at the same time.
+    The kernel also counts throttling by a limit, and commands of this phase waiting for each other, as waiting.
+    Therefore, only the remainder counts, and only if other processes used the CPUs at the same time.
     """
     own, host = load.commands, load.host
     causes = []

@@ -43,7 +43,7 @@ _HOST_ERRORS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
 """Error numbers that indicate exhausted limits or broken infrastructure, not a mistake of the agent."""
 
 _ARGUMENTS, _READ, _SHOWN, _NAME = 20, 4096, 160, 40
-"""Limits of a line of arguments: how many, the characters read of each, and those of the line and of a name."""
+"""Limits of a line of arguments: their number, the characters of each, of the whole line, and of a name."""
 
 
 class StopSignal:
@@ -93,7 +93,7 @@ class MeteredToolbox:
                 self._inside -= 1
 
     def observe_for(self, agent: str, budget: Budget, call: ToolCall) -> Callable[[ToolResult], None]:
-        """Record a call that the agent makes with a tool of its own; see ``ProgramContext``."""
+        """Record a call of one of the agent's own tools; see ``ProgramContext``."""
         step = self._begin(agent, budget, call)
         started = time.monotonic()
         ended = threading.Lock()
@@ -254,7 +254,8 @@ def open_toolbox(
 
 
 def _one_line(arguments: Mapping[str, object], cleaned: Callable[[object], object]) -> str:
-    """Arguments as one short line for people, such as ``app.py start_line=10``: a text that comes first has no name.
+    """Arguments as one short line for people, such as ``app.py start_line=10``: the name is omitted for text in first
+    position.
 
     Texts are cut before secrets are redacted, so that a call with megabytes costs little, and shortened afterwards, so
     that no part of a secret at the cut is left.

@@ -15,13 +15,13 @@ _PAUSE_SEC = 0.2
 
 
 class RefusedError(RunStoppedError):
-    """The coordinator refused a message, so that the attempt has to be given back; the worker can run others."""
+    """The coordinator refused a message, so the attempt must be returned; the worker can run others."""
 
 
 class Calls:
     """Makes calls with a transport, which raises OSError if the connection breaks. Thread-safe if the transport is.
 
-    Every method raises UnavailableError if the coordinator cannot be reached any more.
+    Every method raises UnavailableError if the coordinator can no longer be reached.
     """
 
     def __init__(self, call: Callable[[str, Document], Iterator[Document]]) -> None:
@@ -56,7 +56,7 @@ class Calls:
         return next(iter(list(self.every(method, document))), {})
 
     def send(self, message: Message) -> None:
-        """Send a message. Raises Interrupted if the attempt is lost, RefusedError if it must be given back."""
+        """Send a message. Raises Interrupted if the attempt is lost, RefusedError if it must be returned."""
         answer = self.one("send", message)
         if answer.get("lost"):
             raise Interrupted("the attempt is lost")

@@ -51,9 +51,9 @@ class Coordinator:
     Args:
         queue: the attempts.
         session: models and sources of tasks, which stay here.
-        runs: what workers need to know about each run, by run id.
+        runs: the facts that workers need about each run, by run id.
         compare: compares the environments of two workers.
-        lease_sec: an attempt is lost if nothing is heard about it for this many seconds.
+        lease_sec: an attempt is lost if its worker sends nothing about it for this many seconds.
     """
 
     def __init__(
@@ -269,7 +269,7 @@ class Coordinator:
 
 
 def _found(by_digest: Mapping[str, T], document: Document) -> T:
-    """What has the requested digest. Raises InputError if nothing has."""
+    """The document with the requested digest. Raises InputError if there is none."""
     digest = str(document.get("digest"))
     if digest not in by_digest:
         raise InputError(f"there is no document {digest[:80]}")

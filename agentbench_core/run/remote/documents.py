@@ -1,4 +1,4 @@
-"""What a worker and the process that writes the run (the coordinator) tell each other: JSON documents, read strictly.
+"""The messages between a worker and the process that writes the run (the coordinator): JSON documents, read strictly.
 
 A worker makes *calls*: a method, one document, and one or more documents in answer. The transport is not part of this
 package; see :class:`agentbench_core.RemoteWork`. The methods:
@@ -38,13 +38,13 @@ PROTOCOL = 1
 """Version of these documents. Both sides must have the same one."""
 
 ALIVE_SEC = 5.0
-"""Every answer that takes longer has a document at least this often, so that a broken connection is noticed."""
+"""Maximum seconds between two documents of a slow answer, so that a broken connection is noticed."""
 
 MOST_LEVELS = 100
-"""Maximum nesting of a document, so that no function that follows its parts runs out of stack."""
+"""Maximum nesting of a document, so that recursive functions do not run out of stack."""
 
 MOST_CALLS = 64
-"""Maximum number of concurrent model calls of one attempt; on a worker, further ones wait."""
+"""Maximum number of concurrent model calls of one attempt; on a worker, additional calls wait."""
 
 PART_BYTES = 1 << 20
 """Maximum bytes of data in one document; larger files are split."""
@@ -86,7 +86,7 @@ class Welcome:
 
 @attrs.frozen(kw_only=True)
 class Take:
-    """A worker asks for an attempt."""
+    """A worker requests an attempt."""
 
     worker: str
     number: int
@@ -111,7 +111,7 @@ class Order:
 
 @attrs.frozen(kw_only=True)
 class RunDocument:
-    """What the attempts of a run have in common."""
+    """The facts that the attempts of a run share."""
 
     run_id: str
     variant: str
@@ -151,7 +151,7 @@ class TaskDocument:
 
 @attrs.frozen(kw_only=True)
 class Message:
-    """What happened in an attempt since the last message: entries in order, each with one of these keys.
+    """Everything new in an attempt since the last message: entries in order, each with one of these keys.
 
     ``event`` (an event with its ``type``), ``phase`` (a name), ``file`` or ``append`` (a name, with ``data`` in base64,
     ``executable``, and ``more`` if further parts follow), ``environment`` (``digest`` and ``facts``).
@@ -166,7 +166,7 @@ class Message:
 
 @attrs.frozen(kw_only=True)
 class Share:
-    """The limits of one budget: that of a sub-agent, or of the attempt (without limits here, as they are known)."""
+    """The limits of a sub-agent's budget, or of the attempt's budget (without limits, since they are known)."""
 
     id: int
     max_tokens: int | None = None
@@ -194,7 +194,7 @@ class ModelCall:
     """Number of the last message that must have arrived before."""
     agent: str
     budgets: tuple[Share, ...]
-    """The agent's budget and its parents; the last one is that of the attempt."""
+    """The agent's budget and its parents; the last one is the attempt's budget."""
     remaining_sec: float
     """The remaining time of the attempt."""
     own_sec: float | None
@@ -202,16 +202,16 @@ class ModelCall:
     request: Request | None = None
     """``None`` for a native request, which the other side parses itself."""
     like: int = 0
-    """Id of an earlier call of the same agent; the first messages of its request, which are those of this one, too, are
-    left out of ``request``. 0 if nothing is left out."""
+    """Id of an earlier call of the same agent. The first messages of both requests are the same, and are left out of
+    ``request``. 0 if nothing is left out."""
     left_out: int = 0
-    """How many messages are left out."""
+    """Number of messages that are left out."""
     native: NativeRequest | None = None
 
 
 @attrs.frozen(kw_only=True)
 class Spent:
-    """What is used of a budget so far."""
+    """The used part of a budget."""
 
     tokens: int
     cost_usd: float
@@ -226,9 +226,9 @@ class Failure:
     message: str
     ends_attempt: bool
     what: str = ""
-    """What is used up of the budget."""
+    """The resource of the budget that is used up."""
     budget: int = 0
-    """Which budget of the call is used up."""
+    """The budget of the call that is used up."""
     stops_run: bool = False
 
 
@@ -237,7 +237,7 @@ class Answer:
     """A part of the answer to a model call; each has one of these fields. ``completion`` and ``failure`` end it."""
 
     extended_sec: float | None = None
-    """Total seconds by which waiting for the provider has extended the attempt so far; sent while it takes long."""
+    """Total seconds by which waiting for the provider has extended the attempt so far; sent during long waits."""
     number: int = 0
     """Number of this part of a native response, from 1; a repeated call gets them all again."""
     status: int | None = None
@@ -246,11 +246,11 @@ class Answer:
     data: str | None = None
     """The next bytes of the native response, in base64."""
     unknown: bool = False
-    """The call was not made, since the messages that it leaves out are not known any more. Nothing follows."""
+    """The call was not made, since the messages that it leaves out are no longer known. Nothing follows."""
     completion: Completion | None = None
     failure: Failure | None = None
     spent: tuple[Spent, ...] = ()
-    """What is used of each budget of the call at its end."""
+    """The used part of each budget of the call at its end."""
     calls: int = 0
     """Number of model calls of the attempt so far."""
 
@@ -315,6 +315,6 @@ def decoded(text: object) -> bytes:
 
 
 def parts(data: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Data in parts of at most ``PART_BYTES``, each with whether further ones follow; one empty part for no data."""
+    """Data in parts of at most ``PART_BYTES``, each with a flag for whether more follow; one empty part for no data."""
     for start in range(0, max(len(data), 1), PART_BYTES):
         yield data[start : start + PART_BYTES], start + PART_BYTES < len(data)

@@ -48,7 +48,7 @@ _PHASES_SEC = 10
 """Upper bound of the calibration, baseline, agent and scoring phases together, as a multiple of the time limit."""
 
 _ALLOWANCE_SEC = 3600.0
-"""Additional seconds for what has no time limit, such as checkouts and waits for disk space."""
+"""Additional seconds for work without a time limit, such as checkouts and waits for disk space."""
 
 _MOST_ENTRIES = 500_000
 _MOST_FILES = 100_000
@@ -65,7 +65,7 @@ class KnownWorker:
 
     name: str
     peer: str
-    """Its identity, as far as the transport knows it."""
+    """Its identity, as far as the transport can prove it."""
     places: int
     lent: int = 0
     """Number of attempts that it has."""
@@ -80,7 +80,7 @@ class KnownWorker:
 
 
 class Lease:
-    """One attempt at one worker. Everything that it sends is checked; whatever is wrong raises InputError."""
+    """One attempt on one worker. Everything that the worker sends is checked; invalid data raises InputError."""
 
     def __init__(
         self, number: int, token: str, worker: str, peer: str, attempt: QueuedAttempt, observer: RunObserver
@@ -91,7 +91,7 @@ class Lease:
         self.peer = peer
         self.attempt = attempt
         self.seen = time.monotonic()
-        """When something was last heard about it, on the monotonic clock."""
+        """When its worker last sent something about it, on the monotonic clock."""
         self.models: ModelCalls | None = None
         self.received = 0
         """Number of the last message."""
@@ -119,11 +119,11 @@ class Lease:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether it has been lent for longer than that."""
+        """Whether it has been lent for longer than :attr:`longest_sec`."""
         return time.monotonic() - self._started > self.longest_sec
 
     def receive(self, message: Message, accept: Accept) -> str:
-        """Write what a message reports. Returns why the worker must give the attempt back, or an empty string.
+        """Write the contents of a message. Returns why the worker must return the attempt, or an empty string.
 
         A message that was received before has no effect. Raises Interrupted if the attempt has ended.
         """
@@ -232,7 +232,7 @@ class Lease:
         )
 
     def _agent(self, outcome: Outcome, why: str) -> AgentPhaseResult:
-        """An agent phase whose result is not known, with the usage that was counted here."""
+        """An agent phase with an unknown result, and the usage that was counted here."""
         return AgentPhaseResult(
             outcome=outcome,
             message=why,
@@ -243,7 +243,7 @@ class Lease:
         )
 
     def close(self) -> bool:
-        """Accept nothing more; model calls in progress are abandoned, at their worst-case cost. False if it was closed.
+        """Accept nothing more; model calls in progress are abandoned at their worst-case cost. False if already closed.
 
         After this, nothing that the worker sends is written.
         """

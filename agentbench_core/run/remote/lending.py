@@ -33,7 +33,7 @@ class Lending:
         queue: the attempts.
         session: the models, which stay here.
         compare: compares the environments of two workers.
-        lease_sec: an attempt is lost if nothing is heard about it for this many seconds.
+        lease_sec: an attempt is lost if its worker sends nothing about it for this many seconds.
     """
 
     def __init__(self, queue: AttemptQueue, session: Session, compare: Compare, lease_sec: float) -> None:
@@ -81,7 +81,7 @@ class Lending:
         return token, unique
 
     def refuse(self, name: str, why: str) -> None:
-        """Show once why a worker is refused."""
+        """Show why a worker is refused, but only once."""
         message = f"worker {name[:_LONGEST_NAME]} was refused: {why}"
         with self._lock:
             if message in self.refusals or len(self.refusals) >= _MOST_REFUSALS:
@@ -99,7 +99,7 @@ class Lending:
         return worker
 
     def lost(self, name: str, why: str) -> None:
-        """A worker has ended: its attempts are recorded as interrupted, and repeated by others."""
+        """Drop a worker that has ended: its attempts are recorded as interrupted, and repeated by others."""
         with self._lock:
             gone = {token: worker for token, worker in self._workers.items() if worker.name == name}
             numbers = {number for worker in gone.values() for number in worker.leases}
@@ -112,7 +112,7 @@ class Lending:
             self.lose(lease, f"worker {name} was lost: {why}")
 
     def _forget_environments(self, name: str) -> None:
-        """Let another worker decide about the environments of a lost one, unless attempts in them count."""
+        """Let another worker determine the environments of a lost one, unless they have recorded attempts."""
         open_ = {each.attempt.plan.task.spec.id for each in self._leases.values() if each.worker != name}
         for task_id, (first, _) in list(self._environments.items()):
             if first == name and task_id not in self._used | open_:
@@ -123,9 +123,10 @@ class Lending:
     # --- leases --------------------------------------------------------------------------------------------------
 
     def lend(self, worker: KnownWorker, question: int) -> Lease | None:
-        """Lend the next attempt that suits a worker; ``None`` if there is none now. Raises InputError if it is full.
+        """Lend the next attempt that suits a worker; ``None`` if there is none now. Raises InputError if all places of
+        the worker are occupied.
 
-        A repeated question gets the same attempt, or nothing if that has ended.
+        A repeated request gets the same attempt, or nothing if it has ended.
         """
         with worker.taking:
             if question in worker.taken:
@@ -159,7 +160,7 @@ class Lending:
         return lease
 
     def lease(self, number: int, token: str, peer: str) -> Lease | None:
-        """A lease that is open, if token and peer are right; tokens are compared in constant time."""
+        """An open lease, if the token and the peer are correct; tokens are compared in constant time."""
         with self._lock:
             lease = self._leases.get(number)
         if (
@@ -172,7 +173,7 @@ class Lending:
         return lease
 
     def heard(self, worker: KnownWorker, numbers: Sequence[int]) -> Sequence[int]:
-        """A worker reports which attempts it has; returns those that it has no longer."""
+        """Process a worker's report of its attempts; returns those that it no longer has."""
         with self._lock:
             held = [number for number in numbers if number in worker.leases]
             for number in held:
@@ -181,7 +182,7 @@ class Lending:
 
     @contextlib.contextmanager
     def violations(self, lease: Lease) -> Iterator[None]:
-        """A worker that sends something invalid loses its attempts, and gets no other. Raises InputError again."""
+        """Drop a worker that sends something invalid, and take back its attempts. Raises InputError again."""
         try:
             yield
         except InputError as error:
@@ -212,7 +213,7 @@ class Lending:
         return why
 
     def stop_if_unsuited(self) -> None:
-        """Stop runs with a waiting attempt whose task has another environment on all workers."""
+        """Stop runs with a waiting attempt whose task has a different environment on all workers."""
         with self._lock:
             workers = list(self._workers.values())
             for attempt in self._queue.waiting() if workers else ():
@@ -224,7 +225,7 @@ class Lending:
                     )
 
     def record(self, lease: Lease, end: Callable[[], Conclusion]) -> bool:
-        """Record an attempt. False if that was done before, or it is lost."""
+        """Record an attempt. False if it is already recorded or lost."""
         if not self._closed(lease):
             return False
         with self._lock:
@@ -238,7 +239,7 @@ class Lending:
         return error is None
 
     def returned(self, lease: Lease, problem: str) -> None:
-        """A worker gives an attempt back. If it had not begun, it cannot run such attempts, and others may."""
+        """Accept an attempt that a worker returns. If it had not begun, the worker cannot run it, but others may."""
         begun = lease.received > 0
         if not begun:
             self.refuse(lease.worker, problem)
@@ -261,7 +262,7 @@ class Lending:
             self._queue.settle(lease.attempt, error)
 
     def _closed(self, lease: Lease) -> bool:
-        """Close a lease; false if it was closed before."""
+        """Close a lease. False if it was already closed."""
         if not lease.close():
             return False
         with self._lock:
@@ -273,7 +274,7 @@ class Lending:
         return True
 
     def _watch(self) -> None:
-        """Take back attempts about which nothing is heard, until the run has ended."""
+        """Take back attempts of silent workers, until the run has ended."""
         stopped_at: float | None = None
         while not (self._queue.ended and not self._leases):
             time.sleep(min(1.0, self._lease_sec / 10))
@@ -288,7 +289,7 @@ class Lending:
                     self.lose(lease, "the run was stopped, and the worker did not end the attempt")
 
     def _take_back(self, now: float) -> None:
-        """Drop workers, and take back attempts of others, if nothing was heard for the time of a lease."""
+        """Drop workers, and take back attempts of others, if nothing was received for the duration of a lease."""
         with self._lock:
             leases = list(self._leases.values())
             seen = {worker.name: worker.seen for worker in self._workers.values()}

@@ -54,7 +54,7 @@ class _AttemptDeadline(Deadline):
         self._extended = extended
 
     def at_least(self, seconds: float) -> None:
-        """Set the remaining time that a worker reports, unless more is known to be left."""
+        """Set the remaining time that a worker reports, unless more time is known to remain."""
         self._end = max(self._end, self._clock() + seconds)
 
     def extend(self, seconds: float) -> None:
@@ -133,7 +133,7 @@ class ModelCalls:
         self._lock = threading.Lock()
 
     def _wake(self) -> None:
-        """Let workers know at once that their time is extended: they may be about to run out of it."""
+        """Notify workers at once that their time is extended, since they may be about to run out of time."""
         with self._lock:
             exchanges = list(self._exchanges.values())
         for exchange in exchanges:
@@ -157,7 +157,7 @@ class ModelCalls:
     def answer(self, call: ModelCall) -> Iterator[Answer]:
         """Make a call, or wait for the answer of a repeated one. Raises InputError for invalid calls.
 
-        While the provider waits, tells the worker by how much its deadline is extended.
+        While the provider waits, informs the worker by how much its deadline is extended.
         """
         with self._lock:
             exchange = self._exchanges.get(call.id) or self._start(call)
@@ -168,7 +168,7 @@ class ModelCalls:
             yield part or Answer(extended_sec=self._deadline.extended_sec)
 
     def _start(self, call: ModelCall) -> _Exchange | None:
-        """Begin a call; ``None`` if the messages that it leaves out are not known any more."""
+        """Begin a call; ``None`` if the messages that it leaves out are no longer known."""
         line = self._line(call.budgets)
         if call.id in self._forgotten:
             raise InputError(f"the response of model call {call.id} is no longer available")
@@ -196,7 +196,7 @@ class ModelCalls:
     def _asked(
         self, call: ModelCall, model: AgentModel, exchange: _Exchange
     ) -> Callable[[Deadline | None], Completion]:
-        """How to make a call. What a program on a worker sends is checked again, since the worker is not trusted."""
+        """How to make a call. A request of a program on a worker is checked again, since the worker is not trusted."""
         if call.native is None:
             request = call.request
             if request is None:
@@ -211,7 +211,7 @@ class ModelCalls:
         return lambda deadline: model.forward(parsed, native)
 
     def _line(self, shares: tuple[Share, ...]) -> list[Budget]:
-        """The budget of a call and its parents. A budget that is not known yet is a new share of its parent."""
+        """The budget of a call and its parents. An unknown budget becomes a new share of its parent."""
         if not 1 <= len(shares) <= _MOST_BUDGETS:
             raise InputError(f"a model call needs at least one budget, and at most {_MOST_BUDGETS}")
         budget = self._budgets.setdefault(shares[-1].id, self._root) if not self._budgets else self._root

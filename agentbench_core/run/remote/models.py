@@ -113,7 +113,7 @@ class RemoteModels:
         sent: Sent,
         native: NativeExchange | None = None,
     ) -> Completion:
-        """Make one call, and write it to the conversation that auditors read here. Raises as ``Model.complete``."""
+        """Make one call, and write it to the conversation that auditors read here. Raises like ``Model.complete``."""
         if isinstance(self._stop.error, (AttemptStop, LLMError)):
             raise self._stop.error  # raised again if the agent caught it
         try:
@@ -253,7 +253,7 @@ def _sent(native: NativeExchange) -> NativeRequest:
 
 
 def _pass_on(part: Answer, native: NativeExchange) -> None:
-    """Give a part of the response to the program. Raises Interrupted if it does not accept it."""
+    """Pass a part of the response to the program. Raises Interrupted if it does not accept it."""
     try:
         if part.status is not None:
             native.started(part.status, part.headers)

@@ -33,7 +33,7 @@ def run_document(
     plugins: Sequence[Provenance],
     redactor: Redactor,
 ) -> RunDocument:
-    """What workers need to know about a run. Secrets in its settings are redacted."""
+    """The facts that workers need about a run. Secrets in its settings are redacted."""
     config = {key: setting for key, setting in variant.settings_with_origins.items() if not key.startswith(_NOT_SENT)}
     cleaned = redactor.clean_value(dump(config))
     return RunDocument(
@@ -56,7 +56,7 @@ def entry(source: Provenance) -> PluginEntry:
 
 
 def task_document(task: Task) -> TaskDocument:
-    """What workers need to know about a task."""
+    """The facts that workers need about a task."""
     return TaskDocument(
         name=task.directory.name,
         digest=task.digest,

@@ -26,8 +26,8 @@ _GATHER_SEC = 0.2
 class Outbox:
     """Sends the entries of one attempt, in order and in numbered messages. Thread-safe.
 
-    ``send`` sends one message, and raises Interrupted if the attempt is lost, or RefusedError; from then on, so does
-    everything else.
+    ``send`` sends one message. It raises Interrupted if the attempt is lost, or RefusedError; from then on, every
+    method raises this error.
     """
 
     def __init__(self, lease: int, token: str, send: Callable[[Message], None]) -> None:
@@ -45,7 +45,7 @@ class Outbox:
         self._thread.start()
 
     def add(self, entry: Mapping[str, Any], size: int = 200) -> None:
-        """Add an entry of about ``size`` bytes. Waits while too much is waiting. Raises what ``send`` has raised."""
+        """Add an entry of about ``size`` bytes. Waits while too much is pending. Raises the error of ``send``."""
         with self._changed:
             self._check()
             self._entries.append(entry)

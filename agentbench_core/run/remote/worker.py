@@ -1,4 +1,4 @@
-"""A worker: takes attempts from the process that writes the run, runs them here, and sends what happens."""
+"""A worker: takes attempts from the process that writes the run, runs them here, and sends their events and files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from agentbench_core.workspace.scratch import Scratch
 
 @attrs.frozen(kw_only=True)
 class WorkerSettings:
-    """What a worker offers."""
+    """The resources that a worker offers."""
 
     name: str  #: shown in events and messages, such as the host's name
     places: int  #: number of concurrent attempts
@@ -69,7 +69,7 @@ class Worker:
     """Runs attempts until none is left. One instance per process.
 
     Args:
-        settings: what it offers.
+        settings: the resources that it offers.
         call: makes one call (method, document) and returns the documents of the answer; raises OSError if the
             connection breaks, after which the call is repeated.
         note: shows a message to the operator of this machine.
@@ -101,7 +101,7 @@ class Worker:
         self._ended = threading.Event()
 
     def run(self) -> int:
-        """Run attempts until none is left, and return how many, without those that were given back.
+        """Run attempts until none is left, and return their number, without those that were returned.
 
         Raises:
             UnavailableError: this worker was refused, cannot run the attempts, or has lost its connection.
@@ -143,7 +143,7 @@ class Worker:
         return len(self._sent)
 
     def _beat(self, seconds: float) -> None:
-        """Tell regularly which attempts are running, and end those that are lost or stopped."""
+        """Regularly report the running attempts, and end those that are lost or stopped."""
         while not self._ended.wait(seconds):
             try:
                 answer = self._calls.one("beat", {"worker": self._id, "leases": sorted(self._running)})
@@ -159,14 +159,14 @@ class Worker:
                 self._stop.end(Interrupted(str(answer["stop"])))
 
     def _give_up(self, error: AgentBenchError) -> None:
-        """End this worker; what it runs is lost."""
+        """End this worker; its running attempts are lost."""
         self._error = self._error or error
         self._stop.end(Interrupted(error.message))
         for deadline in list(self._running.values()):
             deadline.end(Interrupted(error.message))
 
     def _run_place(self) -> None:
-        """Run one attempt after the other until none is left."""
+        """Run one attempt after another until none is left."""
         while (order := self._next_order()) is not None:
             self._run_order(order)
 
@@ -185,7 +185,7 @@ class Worker:
         return None
 
     def _run_order(self, order: Order) -> None:
-        """Run one attempt and send its conclusion. Give it back if it cannot be run here, and end this worker if so."""
+        """Run one attempt and send its conclusion. If it cannot be run here, return it and end this worker."""
         deadline = self._running[order.lease] = Deadline(FOR_EVER, parent=self._stop)
         outbox = Outbox(order.lease, order.token, self._calls.send)
         finish = Finish(lease=order.lease, token=order.token, after=0, conclusion=None)
@@ -302,7 +302,7 @@ class _Phases(RunObserver):
 
 
 def _offer(outbox: Outbox, environment: Environment) -> None:
-    """Have the environment of an attempt compared. Raises RunStoppedError if it is refused."""
+    """Send the environment of an attempt for comparison. Raises RunStoppedError if it is refused."""
     outbox.add({"environment": {"digest": environment.digest, "facts": dict(environment.facts)}})
     outbox.flush()
 

@@ -220,7 +220,7 @@ def test_the_stages_are_counted(history: Any, change: Callable[..., str]) -> Non
     change("untested", {"src/p/b.py": "1\n"})
     assert [stage.left for stage in sifted(history).counts] == [3, 3, 2, 1, 1, 1, 1, 1]
     named = [stage.name for stage in sifted(history, paths=("src/",)).counts]
-    assert named[2:5] == ["change source", "in the selected paths", "change tests, too"]
+    assert named[2:5] == ["change source", "in the selected paths", "also change tests"]
 
 
 def test_no_commits(history: Any) -> None:

@@ -11,17 +11,19 @@ from agentbench_core import option
 
 @attrs.frozen(kw_only=True)
 class ProgramOptions:
-    """Options that all agents of this distribution have in common. A base class."""
+    """Options shared by all agents of this distribution. A base class."""
 
     program: str = option("", help="directory of a program to use instead of the installed one")
     slug: str = option(
         "", help="name of the model as shown to the program; empty: the last part of the variant's model"
     )
     models: tuple[str, ...] = option(
-        (), help="further model names that the program may request; all of them map to the variant's model"
+        (), help="additional model names that the program may request; all of them map to the variant's model"
     )
-    arguments: tuple[str, ...] = option((), help="further arguments for the program")
-    env: tuple[str, ...] = option((), help="further environment variables for the program, as NAME=VALUE; no secrets")
+    arguments: tuple[str, ...] = option((), help="additional arguments for the program")
+    env: tuple[str, ...] = option(
+        (), help="additional environment variables for the program, as NAME=VALUE; no secrets"
+    )
 
 
 @attrs.frozen(kw_only=True)

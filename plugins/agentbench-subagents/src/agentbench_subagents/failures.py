@@ -2,7 +2,7 @@
 
 Pure functions over text. They support pytest's short test summary, its tracebacks in the styles ``long``,
 ``short``, ``native`` and ``line``, collection errors, unittest's headers, and plain Python tracebacks with
-syntax errors, chained exceptions and exception groups; with and without ANSI colours.
+syntax errors, chained exceptions and exception groups; with and without ANSI colors.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ class ContextPacker:
     options: ContextPackerOptions
 
     def solve(self, context: AttemptContext) -> AgentResult:
-        """Pack files, then work until the command passes or the model makes no more progress."""
+        """Pack files, then work until the command passes or the model stops making progress."""
         prompt = Prompt.read("agentbench_subagents", f"packer_{self.options.prompt_version}")
         context.report_prompt_version(prompt.version)  # packing can end the attempt
         chat = Conversation(context, prompt.text)

@@ -57,7 +57,7 @@ class Candidate:
 
     @property
     def rank_key(self) -> tuple[int, int]:
-        """The sort key; equal candidates stay in the order in which they were found."""
+        """The sort key; equal candidates keep the order in which they were found."""
         return self.group, self.depth
 
     def merged(self, other: Candidate) -> Candidate:

@@ -200,7 +200,7 @@ class _Repair:
         """Have the patcher report a diff, apply it, and rerun the command.
 
         The patcher itself cannot change files. Its diff is applied as soon as it is reported: a diff that does not
-        apply is returned to it as a report that is not accepted, with the problem.
+        apply is returned to it as a rejected report, with the problem.
         """
         role, options = self._roles.patcher, self._options
         applied = ToolResult.success()

@@ -40,7 +40,7 @@ class Source:
 
     @classmethod
     def of(cls, path: str, text: str, *, of_lines: int | None = None) -> Source:
-        """A file, or only its beginning if ``of_lines``, the number of lines in the whole file, is given."""
+        """A file, or only its beginning if ``of_lines``, the number of lines in the whole file, is passed."""
         lines = lines_of(text)
         total = len(lines)
         if of_lines is not None:

@@ -72,7 +72,7 @@ class TaskCheck:
     audited: tuple[Problem, ...]
     """The problems found by auditors, which run only in the first check."""
     notes: tuple[Note, ...]
-    """Notes, which are not problems but worth knowing."""
+    """Notes: facts that are no problems but worth knowing."""
     duration_sec: float
 
 

@@ -144,7 +144,7 @@ def _print_flakes(findings: Sequence[TaskReport]) -> None:
         tally = finding.tally
         flaky = "-" if tally.broken else f"{tally.flaky} of {tally.checks}"
         broke = f"{tally.environment_failed} of {tally.environment_checks}"
-        rate = rate_text(tally.flaky, tally.checks) if tally.checks else "not known"
+        rate = rate_text(tally.flaky, tally.checks) if tally.checks else "unknown"
         if tally.broken:
             rate = f"unknown: {tally.flaky} of {tally.checks} checks failed"
         rows.append((finding.task.spec.id, flaky, broke, rate))
@@ -232,7 +232,7 @@ def _write(finding: TaskReport) -> str:
         return f"nothing written: the task is {finding.verdict}"
     result = finding.expected_tests()
     if result is None:
-        return "nothing written: no results for individual tests; check that passing_command runs pytest and exits"
+        return "nothing written: no results for individual tests; check that passing_command runs pytest to the end"
     if not result.fail_to_pass:
         return "nothing written: no test fails before the fix and passes after it"
     lists = {"fail_to_pass": result.fail_to_pass, "pass_to_pass": result.pass_to_pass}
@@ -240,7 +240,7 @@ def _write(finding: TaskReport) -> str:
     excluded = ""
     if result.failing:
         names = name_some(result.failing)
-        excluded += f"; excluded {len(result.failing)} not passing with the reference solution: {names}"
+        excluded += f"; excluded {len(result.failing)} that did not pass with the reference solution: {names}"
     if result.unsteady:
         excluded += f"; excluded {result.unsteady} with inconsistent results"
     return f"{f'wrote {changes}' if changes else 'nothing to write'}{excluded}"

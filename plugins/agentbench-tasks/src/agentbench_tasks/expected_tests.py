@@ -10,7 +10,7 @@ import yaml
 from agentbench_core import InputError
 from agentbench_core.harness import TASK_FILE, Task, parse_yaml, replace_text
 
-_AFTER = "passing_command"  # required, so it is always there
+_AFTER = "passing_command"  # required, so always present
 
 
 def write_expected_tests(task: Task, lists: Mapping[str, Sequence[str]]) -> str:
@@ -46,9 +46,9 @@ def _in_order(before: Sequence[str], after: Sequence[str]) -> list[str]:
 
 
 def _difference(name: str, before: Sequence[str], after: Sequence[str]) -> str:
-    """A summary such as ``fail_to_pass: 12 (3 new, 1 gone)``."""
+    """A summary such as ``fail_to_pass: 12 (3 new, 1 removed)``."""
     new, removed = len(set(after) - set(before)), len(set(before) - set(after))
-    message = ", ".join([*([f"{new} new"] if new else []), *([f"{removed} gone"] if removed else [])])
+    message = ", ".join([*([f"{new} new"] if new else []), *([f"{removed} removed"] if removed else [])])
     return f"{name}: {len(after)}{f' ({message})' if message and before else ''}"
 
 

@@ -16,7 +16,7 @@ _REMEDY = (
     "Make failing_command run public tests only, such as the whole public suite. Verdicts depend on the hidden "
     "tests in any case: list them in fail_to_pass."
 )
-_LONGEST = 4 << 20  # maximum bytes of a file that are searched for tests
+_LONGEST = 4 << 20  # maximum size of a file that is searched for tests
 
 
 def notes_on(task: Task, public: Tree) -> tuple[Note, ...]:

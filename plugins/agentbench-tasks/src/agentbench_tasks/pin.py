@@ -41,7 +41,7 @@ def pin_tasks(task_dir: Path | None, suite: str | None, root: str, task_globs: t
     agentbench tasks pin --suite my-suite
 
     Nothing else in task.yaml changes. TASK_DIR is the directory of task.yaml. Only tasks whose repo.url is a plain
-    directory can be pinned; other tasks of a suite are left as they are.
+    directory can be pinned; other tasks of a suite are not changed.
     """
     if (task_dir is None) == (suite is None):
         raise click.UsageError("Pass either TASK_DIR or --suite NAME.")
@@ -72,8 +72,8 @@ def _pin_suite(tasks: Sequence[Task]) -> int:
 def pin(task: Task) -> str:
     """Write the commit of a task's directory into its task.yaml, and return a line about it.
 
-    Only the commit is replaced; comments, order and quoting stay. The file is written atomically, and only if the
-    commit has changed.
+    Only the commit is replaced; comments, order and quoting are preserved. The file is written atomically, and only if
+    the commit has changed.
 
     Raises:
         InputError: the code does not come from a plain directory, the directory cannot be read, or task.yaml has
@@ -97,7 +97,7 @@ def pin(task: Task) -> str:
 
 
 def with_commit(text: str, commit: str, where: str) -> str:
-    """The text of a task.yaml with another ``repo.commit``. Raises InputError if its value is not on one line."""
+    """The text of a task.yaml with a different ``repo.commit``. Raises InputError if its value is not on one line."""
     expected: Any = parse_yaml(text, where)
     expected["repo"] |= {"commit": commit}
     node = _value(_value(yaml.compose(text, Loader=yaml.SafeLoader), "repo"), "commit")

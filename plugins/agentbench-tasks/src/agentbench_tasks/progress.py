@@ -22,7 +22,7 @@ class Progress(Watcher):
         self._lock = threading.Lock()
 
     def checked(self, task: Task, number: int, check: TaskCheck) -> None:
-        """Print one line, further problems, and output that was not printed before."""
+        """Print one line, additional problems, and output that was not printed before."""
         name = task.spec.id if number == 1 else f"{task.spec.id}@{number}"
         first, *more = [f"{problem.rule}: {shortened(problem.reason)}" for problem in check.problems] or [""]
         with self._lock:

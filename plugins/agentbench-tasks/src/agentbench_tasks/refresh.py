@@ -44,7 +44,7 @@ _UNKNOWN = 3  # exit code
 @click.option("--workers", type=int, help="Number of tasks to check in parallel. [default: 2]")
 @sandbox_flag
 @set_flag
-@click.option("--dry-run", is_flag=True, help="Only show what would be retired.")
+@click.option("--dry-run", is_flag=True, help="Only show which tasks would be retired.")
 @json_flag
 @click.pass_obj
 def refresh(

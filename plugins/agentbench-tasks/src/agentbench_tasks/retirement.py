@@ -1,4 +1,4 @@
-"""Which tasks of a suite no longer work, and moving them out of it."""
+"""Find the tasks of a suite that no longer work, and move them out of it."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ RETIRED = ".retired"
 _MACHINE = frozenset(
     {Rule.CHECKED, Rule.BASELINE_IN_TIME, Rule.EMPTY_PATCH_IN_TIME, Rule.ORACLE_IN_TIME, "network_off"}
 )
-"""Rules that a machine can break: its sandbox, its network, its load."""
+"""Rules that can be broken by the machine: by its sandbox, its network or its load."""
 
 _GONE = re.compile(r"\(from versions: (?!none\))|has no commit [0-9a-f]{40}")
-"""Messages of a setup about something that no longer exists. Without a network, pip lists no other versions."""
+"""Setup messages about something that no longer exists. Without a network, pip lists no other versions."""
 _NETWORK = re.compile(
     r"Retrying \(|Max retries|Temporary failure in name resolution|Name or service not known|Could not resolve"
     r"|[Cc]onnection (refused|reset|timed out|aborted)|Network is unreachable|Read timed out|ProxyError|SSLError"
     r"|HTTP error (429|5\d\d)|No space left"
 )
-"""Messages of a setup about the network or the disk."""
+"""Setup messages about the network or the disk."""
 
 Action = Literal["kept", "retired", "unknown"]
 
 
 @attrs.frozen(kw_only=True)
 class Decision:
-    """What is done with a task after its checks."""
+    """The decision about a task after its checks."""
 
     report: TaskReport
     action: Action
@@ -48,10 +48,10 @@ class Decision:
 
 
 def decide(reports: Sequence[TaskReport]) -> Sequence[Decision]:
-    """Decide for each task of a suite whether it has rotted.
+    """Decide for each task of a suite whether to retire it.
 
     A task is retired if it broke a rule in every check and the machine cannot be the cause. If no task is valid, the
-    machine may always be the cause, so none is retired.
+    machine may be the cause, so none is retired.
     """
     machine_works = any(report.verdict == "valid" for report in reports)
     return [_decision(report, machine_works) for report in reports]

@@ -29,17 +29,17 @@ _GRADER = frozenset(
         *(Rule.ORACLE_PASSES, Rule.ORACLE_IN_TIME),
     }
 )
-"""Rules about verdicts. A check that breaks one counts as flaky; other problems, such as a leak, do not count."""
+"""Rules about verdicts. A check that breaks one counts as flaky; other problems, such as leaks, do not."""
 
 
 class Watcher(RunObserver):
     """Also receives the progress of a validation. Its methods are called from several threads."""
 
     def checked(self, task: Task, number: int, check: TaskCheck) -> None:
-        """Check ``number`` of a task has ended, counted from 1."""
+        """Called when check ``number`` of a task has ended, counted from 1."""
 
     def finished(self, finding: TaskReport) -> None:
-        """All checks of a task are done."""
+        """Called when all checks of a task are done."""
 
 
 @attrs.frozen(kw_only=True)
@@ -122,7 +122,7 @@ class TaskReport:
         )
 
     def expected_tests(self) -> ExpectedTests | None:
-        """The tests for ``fail_to_pass`` and ``pass_to_pass``; ``None`` if a check has no results of tests."""
+        """The tests for ``fail_to_pass`` and ``pass_to_pass``; ``None`` if a check has no test results."""
         pairs = [
             (check.before, check.after) for check in self.checks if check.before is not None and check.after is not None
         ]

@@ -1,1 +1,1 @@
-"""The agents: one module per program, and what they have in common."""
+"""The agents: one module per program, and their common code."""

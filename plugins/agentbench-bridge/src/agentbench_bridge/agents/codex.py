@@ -28,7 +28,7 @@ class _Recipe:
         }
         settings = {
             "model_provider": '"agentbench"',
-            # a built-in provider cannot be changed, so this is another one
+            # a built-in provider cannot be changed, so this defines another one
             "model_providers.agentbench": _inline_table(provider),
             "web_search": '"disabled"',
             "analytics.enabled": "false",

@@ -39,7 +39,7 @@ class _Recipe:
 
 
 def _endpoints(place: Place) -> dict[str, str]:
-    """The variables by which common clients find their server, their key and their model."""
+    """The variables from which common clients read their server, key and model."""
     openai, anthropic = f"{place.url}/v1", place.url
     return {
         "OPENAI_BASE_URL": openai,

@@ -43,7 +43,7 @@ _CLEANUP_SEC = 30.0
 
 @attrs.frozen(kw_only=True)
 class Place:
-    """What a program needs to know to be started."""
+    """The data that a program needs to start."""
 
     program: str
     """Directory of the program in the sandbox; empty if it has none."""
@@ -119,7 +119,7 @@ class ProgramRunner:
     def admit(
         self, path: str, headers: Mapping[str, str], body: bytes, model: ModelInfo, response: NativeResponse
     ) -> tuple[Request, NativeExchange]:
-        """See the contract. What this agent has admitted once is admitted again unchanged."""
+        """See the contract. A request that this agent has admitted is admitted again unchanged."""
         try:
             admitted = admit(
                 f"/v1/{path}", headers, body, models=ModelMap(names={model.name: model.name}), limits=limits_of(model)
@@ -194,7 +194,7 @@ class ProgramRunner:
                 _save(program, path, f"session_{number}{Path(path).suffix}")
 
     def _result(self, program: ProgramContext, result: ExecResult, home: str) -> AgentResult:
-        """The end of the program. Whatever it does itself is scored: it could otherwise avoid hard tasks."""
+        """The end of the program. Its own failures are scored; otherwise, it could avoid hard tasks."""
         if result.exit_code == 0:
             return AgentResult(message="the program ended with exit code 0")
         message = f"the program ended with exit code {result.exit_code}"
@@ -203,13 +203,13 @@ class ProgramRunner:
 
 
 def limits_of(model: ModelInfo) -> Limits:
-    """The settings that requests have to use."""
+    """The settings that requests must use."""
     return Limits(max_tokens=model.max_tokens, temperature=model.temperature, top_p=model.top_p)
 
 
 @contextlib.contextmanager
 def _ends_with(attempt: BridgedAttempt, grace_sec: float, deadline: Deadline) -> Iterator[Deadline]:
-    """A deadline that also ends shortly after the attempt was stopped, by its budget for example."""
+    """A deadline that also ends shortly after the attempt was stopped, for example by its budget."""
     over = threading.Event()
 
     def watch() -> None:
@@ -228,12 +228,12 @@ def _ends_with(attempt: BridgedAttempt, grace_sec: float, deadline: Deadline) ->
 
 
 _OWN = (".claude", ".codex", ".opencode")
-"""Directories in which programs keep settings of their own; in the workspace, they are not part of the change."""
+"""Directories for the programs' own settings; in the workspace, they are not part of the change."""
 _LIST_OWN = f"ls -d {' '.join(_OWN)} 2>/dev/null"
 
 
 def _own_directories(program: ProgramContext) -> Sequence[str]:
-    """Which of these directories exist in the workspace; those of the repository itself are left alone."""
+    """Which of these directories exist in the workspace; directories of the repository itself are not touched."""
     listed = program.sandbox.exec(_LIST_OWN, deadline=Deadline(_CLEANUP_SEC))
     return [name for name in listed.stdout.text.split() if name in _OWN]
 

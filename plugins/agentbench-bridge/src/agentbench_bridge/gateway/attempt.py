@@ -48,7 +48,7 @@ class BridgedAttempt:
 
     Args:
         context: the attempt's context, with ``program``.
-        models: which model the program gets for each name.
+        models: the model that the program gets for each name.
         limits: settings of the variant's model.
         presented: model names for ``GET /v1/models``.
     """
@@ -79,7 +79,7 @@ class BridgedAttempt:
 
     @property
     def stopped(self) -> AgentBenchError | None:
-        """Why every further request is refused: a limit is used up, or the provider failed; ``None`` before."""
+        """Why every further request is refused, such as a limit that is used up; ``None`` if requests are accepted."""
         return self._stopped
 
     def accepts(self, credentials: Sequence[str]) -> bool:
@@ -128,7 +128,7 @@ class BridgedAttempt:
         except InputError as error:
             return _invalid(error.message)
         except Exception:  # noqa: BLE001 - the client gets no details
-            self.notes.warn("error of the gateway", f"the gateway failed:\n{traceback.format_exc()}")
+            self.notes.warn("gateway error", f"the gateway failed:\n{traceback.format_exc()}")
             return _internal()
         return None
 
@@ -176,7 +176,7 @@ class BridgedAttempt:
                 self.notes.warn("changed request", f"the program's requests were changed: {text}")
 
     def drain(self, seconds: float) -> bool:
-        """Wait for the calls that are with the provider. Returns whether all have ended."""
+        """Wait for calls in progress at the provider. Returns whether all have ended."""
         end = time.monotonic() + seconds
         with self._idle:
             while self._running and (left := end - time.monotonic()) > 0:

@@ -1,4 +1,4 @@
-"""Calls under way and their stored answers, so that a client's retry is not sent to the provider again."""
+"""Calls in progress and their stored answers, so that a client's retry is not sent to the provider again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Call:
     repeat_key: str  #: the client's idempotency key, or empty
     answer: Answer  #: its answer
     clients: int = 0  #: number of clients that read the answer now
-    sent: int = 0  #: how many bytes of the answer a client got, at most
+    sent: int = 0  #: the maximum number of bytes of the answer that a client received
     ended_at: float = 0.0  #: monotonic time of the answer's end; 0.0 before
 
     @property
@@ -45,8 +45,8 @@ class Calls:
     """The calls of an attempt. Used in the event loop only.
 
     A request joins an equal earlier call if it is marked as a retry (``x-stainless-retry-count`` above 0), has the same
-    idempotency key, or if the clients of the call have disconnected before they got the whole answer: all of these
-    would otherwise be paid twice. Equal requests without such a reason are separate calls. Calls that failed are
+    idempotency key, or if the clients of the call have disconnected before they got the whole answer: otherwise, these
+    calls would be paid for twice. Equal requests without such a reason are separate calls. Calls that failed are
     forgotten, so a retry is a new call.
     """
 
@@ -70,7 +70,7 @@ class Calls:
         self._calls[call] = None
 
     def ended(self, call: Call) -> None:
-        """The answer of a call has ended: store it, unless it failed or its status asks for a retry."""
+        """Store the complete answer of a call, unless it failed or its status requests a retry."""
         status = call.answer.status
         if call.answer.failure or status in (408, 409, 429) or status >= 500:
             self._calls.pop(call, None)

@@ -1,4 +1,4 @@
-"""Connections of clients: how many there may be, and what they get after a protocol error."""
+"""Connections of clients: their maximum number, and the answer after a protocol error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FEWEST = 16
 
 
 def reset(transport: asyncio.BaseTransport | None) -> None:
-    """Close a connection at once, and drop what its peer has not read, also in the kernel."""
+    """Close a connection at once, and drop data that its peer has not read, also in the kernel."""
     if isinstance(transport, asyncio.Transport):
         connection = transport.get_extra_info("socket")
         with contextlib.suppress(OSError):
@@ -43,7 +43,7 @@ class Listeners:
         self.open = 0  #: number of listeners
 
     def share(self, most: int) -> int:
-        """How many connections a listener may have: at most a quarter of the process's files for all listeners."""
+        """Maximum number of connections of a listener. All listeners share a quarter of the open files."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if files == resource.RLIM_INFINITY:
             return most
@@ -87,7 +87,7 @@ class Connection(web.RequestHandler):
             super().connection_lost(exc)
 
     def abort(self) -> None:
-        """Close the connection without sending what is left."""
+        """Close the connection without sending the remaining data."""
         reset(self.transport)
 
     def handle_error(
@@ -97,8 +97,8 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """The answer to a malformed request, and to errors of the gateway: no details, and nothing of the request."""
-        if isinstance(exc, ConnectionError):  # the client has gone, or its answer is incomplete: already noted
+        """The answer to a malformed request, and to errors of the gateway, without details or parts of the request."""
+        if isinstance(exc, ConnectionError):  # the client has disconnected, or its answer is incomplete: already noted
             raise exc
         trace = "".join(traceback.format_exception(exc)) if exc and status >= 500 else type(exc).__name__
         self._refused(f"a request with status {status}: {trace}")

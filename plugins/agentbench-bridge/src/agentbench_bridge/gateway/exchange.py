@@ -22,7 +22,7 @@ _PASSED_ON = {
 
 _VALUE = re.compile(r"[\x20-\x7e]{1,500}")
 _CREDENTIALS = {401, 403}
-"""Statuses that concern the key of the host, which is not the client's: they are replaced."""
+"""Statuses that concern the host's key, which the client does not have: they are replaced."""
 
 
 _WITHOUT_BODY = {204, 205}
@@ -84,6 +84,6 @@ class ForwardedExchange:
 
 
 def passed_on(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers of an answer that clients get; ``headers`` have lowercase names."""
+    """The headers of an answer that clients receive; ``headers`` have lowercase names."""
     kept = {name: value for name, value in headers.items() if name in _PASSED_ON and _VALUE.fullmatch(value)}
     return {"content-type": "application/octet-stream"} | kept

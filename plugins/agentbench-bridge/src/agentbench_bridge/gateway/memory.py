@@ -16,7 +16,7 @@ class Memory:
 
     @contextlib.asynccontextmanager
     async def reserved(self, size: int) -> AsyncIterator[Reserved]:
-        """Reserve bytes, which must not be more than there are in all. Waits for other requests."""
+        """Reserve bytes, at most the total. Waits for other requests."""
         while size > self._left:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
@@ -29,7 +29,7 @@ class Memory:
             reserved.shrink(0)
 
     def give_back(self, size: int) -> None:
-        """More is left."""
+        """Return bytes."""
         self._left += size
         waiting, self._waiting = self._waiting, []
         for future in waiting:

@@ -23,7 +23,7 @@ class Notes:
         self._lock = threading.Lock()
 
     def warn(self, kind: str, message: str) -> None:
-        """Write a warning, unless there have been too many of its kind."""
+        """Write a warning, unless there were too many of the same kind."""
         with self._lock:
             count = self._counts[kind] = self._counts.get(kind, 0) + 1
         if count <= MOST_NOTED:

@@ -14,11 +14,11 @@ import attrs
 from agentbench_core import Completion, Message, Request, ToolCall, ToolResult
 
 _LONGEST = 16_384
-"""Maximum characters of a result that are recorded; of a longer one, its beginning and its end."""
+"""Maximum recorded characters of a result; of a longer one, the beginning and the end are recorded."""
 _MOST_EARLY = 1000
-"""Maximum number of results that are kept because their calls are not known yet."""
+"""Maximum number of results that are kept until their calls are known."""
 _SEARCHED = 4096
-"""Number of characters at each end of a result in which an exit code is searched."""
+"""Number of characters at each end of a result that are searched for an exit code."""
 
 _EXIT_CODE = re.compile(
     r"""(?:^|\n)\s*(?:
@@ -66,7 +66,7 @@ class ObservedTools:
 
         Args:
             request: the parsed request.
-            keep: keep the results of unknown calls, since an answer under way may contain these calls.
+            keep: keep the results of unknown calls, since an answer in progress may contain these calls.
         """
         for finish, result in self._matched(request, keep):
             finish(result)

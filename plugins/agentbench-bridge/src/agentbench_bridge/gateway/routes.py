@@ -41,7 +41,7 @@ class Routes:
         self._loop = asyncio.get_running_loop()
 
     async def close(self) -> None:
-        """End calls that are not yet with the provider."""
+        """End calls that have not been sent to the provider."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -149,7 +149,7 @@ class Routes:
         task.add_done_callback(self._tasks.discard)
 
     async def _conduct(self, call: Call, asked: Asked, memory: contextlib.AsyncExitStack) -> None:
-        """Forward a call in a thread of its own as soon as fewer than the maximum are with the provider."""
+        """Forward a call in its own thread, as soon as fewer than the maximum number of calls are in progress."""
         try:
             async with memory, self._slots:
                 if call.clients:
@@ -159,7 +159,7 @@ class Routes:
                     try:
                         run.start()
                     except RuntimeError as error:  # the machine has no more threads
-                        self._attempt.notes.warn("error of the gateway", f"the gateway cannot start a thread: {error}")
+                        self._attempt.notes.warn("gateway error", f"the gateway cannot start a thread: {error}")
                         call.answer.end(Failure(status=500, kind="api_error", message="the gateway failed"))
                     await call.answer.finished()
                 else:  # disconnected before anything was sent
@@ -191,14 +191,14 @@ class Routes:
             return response
         except TimeoutError:
             reset(request.transport)
-            raise ConnectionError("the client reads nothing") from None
+            raise ConnectionError("the client does not read the answer") from None
         finally:
             call.clients -= 1
 
     async def _break_off(
         self, request: web.BaseRequest, response: web.StreamResponse, protocol: str, answer: Answer
     ) -> None:
-        """End an incomplete answer: an error event if it is a stream, and the connection without a regular end."""
+        """End an incomplete answer: a stream with an error event, and the connection without a regular end."""
         assert answer.failure is not None
         is_stream = answer.headers.get("content-type", "").startswith("text/event-stream")
         if is_stream and answer.at_line_end:
@@ -209,7 +209,7 @@ class Routes:
 
 
 def _credentials(request: web.BaseRequest) -> list[str]:
-    """What the request offers as its secret, in any of the headers that SDKs use."""
+    """The secrets in the request, in any of the headers that SDKs use."""
     found = []
     for text in request.headers.getall(hdrs.AUTHORIZATION, []):
         scheme, _, token = text.partition(" ")
@@ -221,7 +221,7 @@ def _credentials(request: web.BaseRequest) -> list[str]:
 
 
 def _protocol_of(request: web.BaseRequest) -> str:
-    """The protocol of a client whose path does not tell."""
+    """The protocol of a client, if its path does not determine one."""
     return "messages" if "anthropic-version" in request.headers else "chat"
 
 

@@ -16,7 +16,7 @@ from agentbench_bridge.gateway.routes import Routes
 from agentbench_bridge.gateway.settings import Settings
 
 _LINGER_SEC = 0.1
-"""How long the rest of a refused request is read and dropped, so that its client can read the answer."""
+"""How long the rest of a refused request is read and discarded, so that its client can read the answer."""
 _STOP_SEC = 10.0
 
 
@@ -53,7 +53,7 @@ class Gateway:
         return loop
 
     def _closed(self) -> None:
-        """One endpoint fewer: stop the thread after the last one."""
+        """Remove an endpoint, and stop the thread after the last one."""
         with self._lock:
             self._open -= 1
             if self._open or self._loop is None or self._thread is None:
@@ -87,7 +87,7 @@ class OpenEndpoint:
     def close(self) -> None:
         """Close the listener and its connections, and end the attempt. Idempotent.
 
-        Calls that are with the provider are not cancelled; this waits a moment for their cost.
+        Calls in progress at the provider are not cancelled; this method briefly waits for their cost.
         """
         with self._lock:
             if not self._is_open:
@@ -97,7 +97,7 @@ class OpenEndpoint:
             stack.callback(self._gateway._closed)
             stack.callback(self._attempt.close)
             closing = asyncio.run_coroutine_threadsafe(self._server.close(self._listener), self._loop)
-            with contextlib.suppress(TimeoutError):  # the loop is busy with other attempts, and will do it later
+            with contextlib.suppress(TimeoutError):  # the loop is busy with other attempts, and will close it later
                 closing.result(_STOP_SEC)
             self._attempt.drain(self._grace_sec)
 
@@ -122,7 +122,7 @@ class _AttemptServer:
         self._server: web.Server | None = None
 
     async def open(self, listener: socket.socket) -> None:
-        """Start to accept connections."""
+        """Start accepting connections."""
         self._routes = Routes(self._attempt, self._settings)
         self._server = web.Server(self._routes.handle, handler_cancellation=True)
         self._listening = await asyncio.get_running_loop().create_server(self._connection, sock=listener)
@@ -142,11 +142,11 @@ class _AttemptServer:
         )
 
     def _most_connections(self) -> int:
-        """None after the end: connections that are being accepted then are closed."""
+        """``None`` after the end: connections that are accepted later are closed."""
         return 0 if self._is_closed else self._listeners.share(self._settings.connections)
 
     async def close(self, listener: socket.socket) -> None:
-        """Stop to accept connections, and close all of them."""
+        """Stop accepting connections, and close all of them."""
         assert self._listening is not None
         assert self._routes is not None
         assert self._server is not None

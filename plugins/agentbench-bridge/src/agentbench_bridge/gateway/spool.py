@@ -98,13 +98,13 @@ class Answer:
     # --- the writing thread ---
 
     def start(self, status: int, headers: Mapping[str, str]) -> None:
-        """The answer begins."""
+        """Begin the answer."""
         self.headers = headers
         self.status = status
         self._wake_soon()
 
     def add(self, data: bytes) -> None:
-        """The next bytes. Raises ValueError if the answer is too long."""
+        """Add the next bytes. Raises ValueError if the answer is too long."""
         if not data:
             return
         if self.size + len(data) > LONGEST:
@@ -119,7 +119,7 @@ class Answer:
         self._wake_soon()
 
     def end(self, failure: Failure | None = None) -> None:
-        """The answer is complete, or has failed. Only the first call counts."""
+        """End the answer, which is complete or has failed. Only the first call has an effect."""
         with self._lock:
             if self.ended:
                 return

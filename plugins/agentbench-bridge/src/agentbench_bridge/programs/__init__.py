@@ -1,1 +1,1 @@
-"""Where the programs of agents come from: installed packages, and directories of the user."""
+"""The programs of agents: installed packages, and directories of the user."""

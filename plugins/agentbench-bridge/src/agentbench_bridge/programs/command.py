@@ -22,7 +22,7 @@ def agents() -> None:
 def install(program: str) -> None:
     """Download a program into your cache, with your npm or pip, and check its hash.
 
-    Nothing of the program is run. NAME is claude-code, codex, opencode or mini-swe-agent. NAME@VERSION-musl selects the
+    No code of the program is run. NAME is claude-code, codex, opencode or mini-swe-agent. NAME@VERSION-musl selects the
     build for images with musl.
     """
     wanted = parse(program)

@@ -1,4 +1,4 @@
-"""The files of a program: what may be in its directory, and their digest."""
+"""The files of a program: the allowed contents of its directory, and their digest."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def digest(directory: Path) -> str:
 
     Directories with content are implied by their content.
 
-    Computed again only if a file has changed since the last call, as far as its size and times show it: hashing takes
-    about a second for 300 MB.
+    Computed again only if the size or times of a file have changed since the last call, because hashing takes about a
+    second for 300 MB.
     """
     files = files_of(directory)
     state = [

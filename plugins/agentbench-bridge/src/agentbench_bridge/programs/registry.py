@@ -125,7 +125,7 @@ def _install_wheels(requirements: str, python: str, into: Path, wanted: Wanted) 
 
 
 def _compiled(library: Path) -> set[str]:
-    """The normalized names of the packages whose wheels are for one version of Python."""
+    """The normalized names of the packages whose wheels support only one version of Python."""
     found = set()
     for file in library.glob("*.dist-info/WHEEL"):
         tags = re.findall(r"^Tag: ([^-]+)-([^-]+)-", file.read_text(encoding="utf-8"), re.MULTILINE)
@@ -156,7 +156,7 @@ def _run(name: str, words: Sequence[str], package: str) -> str:
     """The output of a package client, in an empty directory, so that it reads no configuration of a project."""
     client = _client(name, package)
     with tempfile.TemporaryDirectory(prefix="agentbench-empty-") as empty:
-        # npm would otherwise search the directories above for a project, and those may be anyone's, as in /tmp
+        # otherwise npm would search parent directories for a project, and others may control them, as in /tmp
         prefix = ["--prefix", empty] if name == "npm" else []
         try:
             done = subprocess.run(

@@ -25,12 +25,12 @@ _NEW, _OLD = ".new-", ".old-"
 """Directories that are being installed and removed."""
 _LOADERS = {"glibc": "ld-linux", "musl": "ld-musl"}
 _OWN = "program"
-"""The directory name of a program that is a directory of the user."""
+"""The directory name of a program in a directory of the user."""
 
 
 @attrs.frozen(kw_only=True)
 class Manifest:
-    """``program.json``: what is known about an installed program."""
+    """``program.json``: the facts about an installed program."""
 
     name: str  #: name of the program
     version: str  #: its version
@@ -39,14 +39,14 @@ class Manifest:
     digest: str  #: digest of the unpacked files
     entry: str  #: path of the executable file
     libc: str = ""  #: `glibc`, `musl`, `static`, or empty if unknown
-    python: str = ""  #: versions of Python, one of which it needs, separated by spaces
+    python: str = ""  #: Python versions, separated by spaces; it needs one of them
 
 
 @attrs.frozen(kw_only=True)
 class Program:
     """A program that can be mounted in a sandbox."""
 
-    manifest: Manifest  #: what is known about it
+    manifest: Manifest  #: the facts about it
     directory: Path  #: the files to mount
     directory_name: str  #: name of the directory in the sandbox, such as `codex-0.169.0`
 
@@ -57,7 +57,7 @@ class Program:
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """What identifies the program, for the variant's digest and for ``run.json``."""
+        """Identifies the program in the variant's digest and in ``run.json``."""
         manifest = self.manifest
         return {"program": f"{manifest.name} {manifest.version}".strip(), "digest": manifest.digest}
 
@@ -144,10 +144,10 @@ def find(wanted: Wanted) -> Program:
 
 
 def from_directory(text: str, name: str = "") -> Program:
-    """A directory of the user as a program, identified by its digest.
+    """A program in a directory of the user, identified by its digest.
 
-    ``name``: the program whose executable file it must contain, such as ``codex``; empty for any program. Of several
-    executable files with this name, the one with the shortest path is used. Raises InputError.
+    ``name``: the program whose executable file it must contain, such as ``codex``; empty for any program. If several
+    executable files have this name, the one with the shortest path is used. Raises InputError.
     """
     given = Path(os.path.expanduser(text))  # noqa: PTH111 - this one does not fail for unknown users
     if not given.is_dir():
@@ -182,7 +182,7 @@ def _entry(directory: Path, text: str, name: str) -> str:
 
 
 def _is_executable(path: Path, directory: Path) -> bool:
-    """Whether this is an executable file, also where only the directory is mounted, and at another path."""
+    """Whether this is an executable file, even if only the directory is mounted, and at another path."""
     if path.is_symlink() and path.readlink().is_absolute():
         return False
     try:
@@ -195,8 +195,8 @@ def _is_executable(path: Path, directory: Path) -> bool:
 def add(wanted: Wanted, fill: Callable[[Path], tuple[str, str]]) -> Program:
     """Install a program: ``fill`` writes its files into a directory, and returns source and integrity.
 
-    The directory appears with its final name only if everything has succeeded. Does nothing if the program is
-    installed and unchanged. Raises UnavailableError, and InputError if it has been changed and is in use.
+    The directory appears with its final name only if everything has succeeded. Does nothing if the program is installed
+    and unchanged. Raises UnavailableError, and InputError if the program has been changed and is in use.
     """
     target = root() / wanted.key
     with _installing():
@@ -237,7 +237,7 @@ def _fill(files: Path, wanted: Wanted, fill: Callable[[Path], tuple[str, str]]) 
 
 
 def _is_current(target: Path, wanted: Wanted) -> bool:
-    """Whether the program is installed, from the package that is pinned now, and unchanged."""
+    """Whether the program is installed, from the currently pinned package, and unchanged."""
     try:
         manifest = _read(target).manifest
         return wanted.integrity in ("", manifest.integrity) and digest(target / "files") == manifest.digest
@@ -273,7 +273,7 @@ def _hold(directory: Path) -> None:
 
 @contextlib.contextmanager
 def _installing() -> Iterator[None]:
-    """Only one process at a time changes installed programs. What interrupted ones have left is removed."""
+    """Only one process at a time changes installed programs. Leftovers of interrupted processes are removed."""
     try:
         root().mkdir(parents=True, exist_ok=True)
         with (root() / ".lock").open("ab") as file:
@@ -287,7 +287,7 @@ def _installing() -> Iterator[None]:
 
 
 def _discard(directory: Path, wanted: Wanted) -> None:
-    """Remove a directory, which disappears under its name in one step. Raises InputError if it is in use."""
+    """Remove a directory; its name disappears in one step. Raises InputError if it is in use."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(FileNotFoundError):  # damaged
             file = stack.enter_context((directory / _MANIFEST).open("r+b"))

@@ -19,10 +19,10 @@ _MOST_AT_ONCE = 1 << 20
 
 
 def unpack(archive: Path, into: Path) -> None:
-    """Unpack a compressed tar archive that contains only files and directories, as packages of npm do.
+    """Unpack a compressed tar archive that contains only files and directories, like npm packages.
 
     The files become readable by everyone. Raises UnavailableError for anything else: links, devices, setuid and
-    setgid files, absolute paths, paths with ``..``, a file that is there twice, and archives that are too large or
+    setgid files, absolute paths, paths with ``..``, a file that occurs twice, and archives that are too large or
     damaged.
     """
     try:
@@ -77,7 +77,7 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
     shown = repr(member.name)
     if name.is_absolute() or ".." in name.parts:
         raise _UnsafeError(f"the path {shown} points outside the archive")
-    if not member.name.isprintable() or len(name.parts) > _DEEPEST:  # surrogates, which are not UTF-8, neither
+    if not member.name.isprintable() or len(name.parts) > _DEEPEST:  # also surrogates, which are not UTF-8
         raise _UnsafeError(f"the path {shown} is too deep, not UTF-8, or contains control characters")
     path = into / name
     if member.isdir():

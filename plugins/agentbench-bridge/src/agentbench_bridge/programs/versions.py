@@ -19,7 +19,7 @@ from agentbench_core import InputError, UnavailableError, did_you_mean, load
 _PROCESSORS = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 _VERSION = re.compile(r"[0-9][0-9A-Za-z.-]{0,63}")
 _NPM_VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+([.-][0-9A-Za-z.-]+)?")
-"""A whole version. npm takes `1` and `1.2` for ranges, so another version would be installed than is recorded."""
+"""A complete version. To npm, `1` and `1.2` are ranges, so the installed version would differ from the recorded one."""
 
 
 @attrs.frozen(kw_only=True)
@@ -79,7 +79,7 @@ class Wanted:
 
     @property
     def shown(self) -> str:
-        """As users write it."""
+        """The notation for users."""
         return f"{self.name}@{self.version}{'-musl' if self.libc else ''}"
 
     @property
@@ -120,7 +120,7 @@ def parse(text: str, programs: Mapping[str, Known] | None = None) -> Wanted:
 
 
 def interpreters(python: str) -> str:
-    """Where interpreters of these versions may be, for a shell: those of the system come before that of the PATH."""
+    """Possible locations of interpreters of these versions, for a shell: first the system's, then the one in PATH."""
     directories = ("/usr/local/bin/", "/usr/bin/", "")
     return " ".join(f"{directory}python{version}" for directory in directories for version in python.split())
 

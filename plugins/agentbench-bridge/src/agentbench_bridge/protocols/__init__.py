@@ -42,13 +42,13 @@ _VERSION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def admit(path: str, headers: Mapping[str, str], body: bytes, *, models: ModelMap, limits: Limits) -> Admitted:
-    """Check a request, set what the variant determines, and parse it. Raises RefusedError.
+    """Check a request, apply the variant's settings, and parse it. Raises RefusedError.
 
     Args:
         path: as requested, such as ``/v1/messages?beta=true``.
         headers: of the request; names in any case.
         body: of the request, without any content encoding.
-        models: what the agent asks for, and what it gets.
+        models: the model for each name that the agent requests.
         limits: the settings of the variant's model.
     """
     route, _, query = path.partition("?")

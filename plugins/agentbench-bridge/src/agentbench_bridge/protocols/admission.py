@@ -1,4 +1,4 @@
-"""What a request of an agent becomes before it is forwarded, and the reasons for which it is refused instead."""
+"""The result of checking an agent's request: the request to forward, or the reasons why it is refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_OUTPUT_TOKENS = 32_000
 
 @attrs.frozen(kw_only=True)
 class ModelMap:
-    """The provider's model for each model name that the agent may ask for."""
+    """The provider's model for each model name that the agent may request."""
 
     names: Mapping[str, str]
     """Exact names, or ``*`` for all others; values: the provider's model name."""
@@ -26,7 +26,7 @@ class ModelMap:
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """Settings of the variant's model; ``None`` leaves what the agent asks for."""
+    """Settings of the variant's model; ``None`` keeps the agent's value."""
 
     max_tokens: int | None = None
     """Maximum output in tokens: set if the agent sets none, and larger values are lowered to it."""
@@ -39,7 +39,7 @@ class RefusedError(Exception):
 
     def __init__(self, reasons: tuple[str, ...], *, hosted_tool: bool = False) -> None:
         super().__init__("; ".join(reasons))
-        self.reasons = reasons  #: each names a field, tool or value, and what to do
+        self.reasons = reasons  #: each names a field, tool or value, and the remedy
         self.hosted_tool = hosted_tool
         """Whether the request would make the provider run a tool or fetch something."""
 
@@ -55,9 +55,9 @@ class Admitted:
     body: bytes  #: the JSON to send
     headers: Mapping[str, str]  #: headers of the agent to send; lowercase names
     request: Request
-    """The parsed copy of `body`. What fits no field of a message is in its ``opaque``."""
+    """The parsed copy of `body`. Parts that fit no field of a message are in its ``opaque``."""
     stream: bool  #: whether the agent requested a stream
     media: bool
     """Whether the body contains an image, a document or a file: its tokens cannot be estimated from its size."""
     stripped: tuple[str, ...]
-    """What was removed from the agent's request, or changed, for a warning."""
+    """Removed and changed parts of the agent's request, for a warning."""

@@ -1,4 +1,4 @@
-"""Chat Completions: what is forwarded, and the parsed copy."""
+"""Chat Completions: the forwarded request, and its parsed copy."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _PARTS = tagged(
 )
 _CONTENT = either(text, each(_PARTS))
 _EXTRA_CONTENT = record({}, {"google": flat_object})
-"""Signatures of thoughts, as Gemini wants them back."""
+"""Thought signatures, in the form in which Gemini expects them back."""
 _CALLS = each(
     tagged(
         {
@@ -308,7 +308,7 @@ def _parsed(body: Mapping[str, Any]) -> Request:
 
 
 def _extras(made: Mapping[str, Any]) -> Any:
-    """The fields of a call that servers want back, such as signatures of thoughts."""
+    """The fields of a call that servers expect back, such as thought signatures."""
     return bare({name: made[name] for name in CALL_EXTRAS if made.get(name)})
 
 

@@ -26,7 +26,7 @@ _FINISHES = {
 
 @attrs.define
 class ChatCollector:
-    """Puts chunks together to a chat completion."""
+    """Combines chunks into a chat completion."""
 
     _fields: dict[str, Any] = attrs.field(factory=dict, init=False)
     _texts: dict[str, list[str]] = attrs.field(factory=dict, init=False)
@@ -104,7 +104,7 @@ def _written(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _add_detail(merged: list[dict[str, Any]], detail: Mapping[str, Any]) -> None:
-    """Add a piece of the reasoning details; pieces of one text become one entry."""
+    """Add a part of the reasoning details; parts of one text become one entry."""
     last = merged[-1] if merged else {}
     if not last or (last.get("type"), last.get("index")) != (detail.get("type"), detail.get("index")):
         last = {}

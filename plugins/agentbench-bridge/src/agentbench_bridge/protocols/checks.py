@@ -1,4 +1,4 @@
-"""Allow lists for JSON: checks that are combined into the shape of what may be forwarded."""
+"""Allow lists for JSON: checks that are combined to describe the requests that may be forwarded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Review:
             self.stripped.append(what)
 
     def close(self) -> None:
-        """Raise RefusedError if there is a reason to."""
+        """Raise RefusedError if there is a reason to refuse the request."""
         if self.reasons:
             raise RefusedError(tuple(self.reasons), hosted_tool=self.hosted_tool)
 
@@ -71,7 +71,7 @@ def boolean(value: Any, where: str, review: Review) -> None:
 
 
 def any_object(value: Any, where: str, review: Review) -> None:
-    """Any object: what models only read as text, such as the input of a tool."""
+    """Any object that models only read as text, such as the input of a tool."""
     if not isinstance(value, dict):
         review.refuse(f"{where} must be an object, not {shown(value)}")
 
@@ -279,7 +279,7 @@ OWN_MCP = "the provider would connect to a server; use the agent's own MCP clien
 
 
 def without_nulls(value: dict[str, Any]) -> dict[str, Any]:
-    """The fields that are not null: clients send null for what is not set."""
+    """The fields that are not null: clients send null for unset fields."""
     return {name: item for name, item in value.items() if item is not None}
 
 
@@ -291,7 +291,7 @@ def check_fields(
     Args:
         body: the request.
         allowed: checks by name.
-        hints: for fields that are known but not forwarded: why, and what to do.
+        hints: for known fields that are not forwarded: the reason, and the remedy.
         review: gets the findings.
     """
     for name, value in body.items():
@@ -322,7 +322,7 @@ HOSTED_FIELDS = frozenset(
 """Fields that make providers run tools or load something."""
 
 HOSTED = "tools that the provider runs are not available; turn them off in the agent"
-_STATE = "only what is in the request is sent to the model; configure the agent to send the whole conversation"
+_STATE = "only the request itself is sent to the model; configure the agent to send the whole conversation"
 _ROUTE = "the variant determines the provider and its settings"
 _HOSTED = "it makes the provider run tools or load data; turn it off in the agent"
 HINTS: Mapping[str, str] = {
@@ -343,4 +343,4 @@ HINTS: Mapping[str, str] = {
     "functions": "send tools instead",
     "function_call": "send tool_choice instead",
 }  # fmt: skip
-"""Known fields that are not forwarded: why, and what to do."""
+"""Known fields that are not forwarded, with the reason and the remedy."""

@@ -1,4 +1,4 @@
-"""What the three protocols have in common: the model, limits, tools, and values of the parsed copy."""
+"""Shared by the three protocols: the model, limits, tools, and values of the parsed copy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHELLS = frozenset(
 """Names of tools that run a shell command, in lowercase."""
 
 _MIN_THINKING = 1024
-"""Smallest budget for thinking that servers accept."""
+"""The smallest thinking budget that servers accept."""
 _VARYING = frozenset(
     {"cache_control", "client_metadata", "metadata", "prompt_cache_key", "safety_identifier", "store", "user"}
 )
@@ -40,7 +40,7 @@ class Parsed:
 
 
 def map_model(body: dict[str, Any], models: ModelMap, review: Review) -> None:
-    """Replace the model that the agent asks for."""
+    """Replace the model that the agent requests."""
     asked = body.get("model")
     if not isinstance(asked, str) or not asked:
         review.refuse(f"model must be a model name, not {shown(asked)}")
@@ -59,12 +59,12 @@ def map_model(body: dict[str, Any], models: ModelMap, review: Review) -> None:
 
 
 def limit_output(body: dict[str, Any], names: Sequence[str], limits: Limits, review: Review) -> None:
-    """Set the output limit if the agent set none; lower it to the variant's.
+    """Set the output limit if the agent set none; otherwise, lower it to the variant's limit.
 
     Args:
         body: the request; its other fields have been checked.
         names: names of the field; the first is used if the agent set none.
-        limits: the variant's.
+        limits: the variant's limits.
         review: gets the changes.
     """
     given = [name for name in names if name in body]
@@ -81,7 +81,7 @@ def limit_output(body: dict[str, Any], names: Sequence[str], limits: Limits, rev
 
 
 def limit_thinking(body: dict[str, Any], name: str, field: str, most: int, review: Review) -> None:
-    """Lower a budget for thinking below the output limit, which includes it.
+    """Lower a thinking budget below the output limit, which includes it.
 
     Args:
         body: the request; its fields have been checked, and the output limit is set.
@@ -105,7 +105,7 @@ def limit_thinking(body: dict[str, Any], name: str, field: str, most: int, revie
 
 
 def set_sampling(body: dict[str, Any], limits: Limits) -> None:
-    """Replace sampling settings by those of the variant."""
+    """Replace sampling settings with the variant's settings."""
     if limits.temperature is not None:
         body["temperature"] = limits.temperature
     if limits.top_p is not None:
@@ -144,7 +144,7 @@ def bare(value: Any, *dropped: str, levels: int = MAX_DEPTH) -> Any:
 
 
 def as_text(value: object) -> str:
-    """A string as it is, and anything else as JSON; empty if that is nested too deeply."""
+    """A string unchanged, and anything else as JSON; empty if it is nested too deeply."""
     if isinstance(value, str):
         return value
     try:
@@ -159,7 +159,7 @@ def request(body: Mapping[str, Any], parsed: Parsed, *, used: Iterable[str], max
     Args:
         body: the request to send.
         parsed: its messages and tools.
-        used: names of the fields that these come from, and of the output limit.
+        used: names of the fields of the messages and tools, and of the output limit.
         max_tokens: the output limit.
     """
     known = {"model", "temperature", "top_p", *used, *_VARYING}
@@ -241,7 +241,7 @@ _UNREAD = ("type", "id", "annotations", "citations", "logprobs")
 
 
 def parts(content: object, texts: Mapping[str, str]) -> tuple[list[str], list[Any]]:
-    """The texts of a message's content, its other parts, and further fields of texts.
+    """The texts of a message's content, its other parts, and additional fields of texts.
 
     Args:
         content: text, or an array of parts.
@@ -274,7 +274,7 @@ def string(value: object) -> str:
 
 
 def keep_tools(body: dict[str, Any], review: Review, keep: Callable[[list[Any], str, Review], list[Any]]) -> None:
-    """Filter ``tools``; without any left, remove the fields that only work with tools."""
+    """Filter ``tools``; if none is left, remove the fields that only work with tools."""
     if "tools" not in body:
         return
     offered = body["tools"]

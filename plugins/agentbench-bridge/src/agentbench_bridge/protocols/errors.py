@@ -25,7 +25,7 @@ def error_body(protocol: str, status: int, kind: str, message: str) -> bytes:
         protocol: ``chat``, ``responses`` or ``messages``.
         status: the HTTP status; some have their own type or code.
         kind: ``invalid_request_error``, ``authentication_error``, ``rate_limit_error`` or ``api_error``.
-        message: what happened, and what to do.
+        message: the problem and the remedy.
     """
     if protocol == "messages":
         error = {"type": _ANTHROPIC_TYPES.get(status, kind), "message": message}
@@ -34,7 +34,7 @@ def error_body(protocol: str, status: int, kind: str, message: str) -> bytes:
 
 
 def error_event(protocol: str, kind: str, message: str) -> bytes:
-    """The server-sent event that ends a stream which cannot be continued; for ``kind``, see :func:`error_body`."""
+    """The server-sent event that ends a failed stream; for ``kind``, see :func:`error_body`."""
     if protocol == "messages":
         return _event("error", {"type": "error", "error": {"type": kind, "message": message}, "request_id": None})
     if protocol == "responses":

@@ -1,4 +1,4 @@
-"""Messages (Anthropic): what is forwarded, and the parsed copy."""
+"""Messages (Anthropic): the forwarded request, and its parsed copy."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def admit(
 
     Args:
         body: the agent's request.
-        review: gets what is removed.
+        review: receives the removed parts.
         models: the model map.
         limits: the variant's settings.
         counts: whether the request only counts tokens.
@@ -343,7 +343,7 @@ def _parsed(body: Mapping[str, Any], max_tokens: int) -> Request:
 
 
 def parse(entry: Mapping[str, Any]) -> list[Message]:
-    """The messages in a message of a request or a response: its tool results, and the rest of it."""
+    """The messages in a message of a request or a response: its tool results, and the rest."""
     content = entry["content"]
     results: list[Message] = []
     rest: Any = content

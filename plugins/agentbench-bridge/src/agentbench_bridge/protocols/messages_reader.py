@@ -28,7 +28,7 @@ _FINISHES = {
 
 @attrs.define
 class MessagesCollector:
-    """Puts events together to a message."""
+    """Combines events into a message."""
 
     _message: dict[str, Any] = attrs.field(factory=dict, init=False)
     _blocks: dict[int, dict[str, Any]] = attrs.field(factory=dict, init=False)
@@ -103,7 +103,7 @@ def interpret(response: Mapping[str, Any]) -> Completion:
 
 
 def interpret_count(response: Mapping[str, Any]) -> Completion:
-    """The completion for a number of tokens; it is free."""
+    """The completion for a token count; it is free."""
     tokens = count(response.get("input_tokens"))
     if tokens is None:
         raise ValueError("the response contains no number of tokens")

@@ -1,4 +1,4 @@
-"""What the readers of the three protocols have in common: bytes, errors, usage."""
+"""Shared by the readers of the three protocols: bytes, errors, usage."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Reader(Protocol):
 
 
 class Collector(Protocol):
-    """Puts the events of a stream together to the response that the server would have sent without streaming."""
+    """Combines the events of a stream into the response that the server would have sent without streaming."""
 
     def add(self, event: Event) -> None:
         """The next event. Raises ValueError if it is malformed, or reports a failure."""
@@ -112,7 +112,7 @@ class ResponseReader:
             self.stream = True
 
     def received(self, data: bytes) -> None:
-        """The next bytes. Never raises, since they are passed on to the agent, too."""
+        """The next bytes. Never raises, since they are also passed on to the agent."""
         self._size += len(data)
         if self._status >= 400:
             self._body += data[: _MAX_ERROR - len(self._body)]
@@ -168,8 +168,8 @@ class ResponseReader:
 
 
 def loaded(text: bytes | str) -> dict[str, Any]:
-    """The JSON object in a response, with null for numbers that are not finite or too long, and for what is nested
-    too deeply. Raises ValueError.
+    """The JSON object in a response, with null for numbers that are not finite or too long, and for values that are
+    nested too deeply. Raises ValueError.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
@@ -253,7 +253,7 @@ def _is_word(value: object) -> bool:
 
 
 def request_failure(response: Mapping[str, Any]) -> RequestFailure | None:
-    """How a response ends whose error is caused by the request; ``None`` for errors of the server and unknown ones."""
+    """How a response ends if the request caused its error; ``None`` for server errors and unknown errors."""
     error = response.get("error")
     fields = error if isinstance(error, dict) else response
     metadata = fields.get("metadata")
@@ -321,7 +321,7 @@ def usage(
 
 
 def _cost(reported: Mapping[str, Any]) -> float | None:
-    """The cost in USD, as OpenRouter reports it: for a key of the user's own, its fee plus the provider's cost."""
+    """The cost in USD, as reported by OpenRouter: for the user's own key, the fee plus the provider's cost."""
     cost = amount(reported.get("cost"))
     if cost is None or reported.get("is_byok") is not True:
         return cost

@@ -1,4 +1,4 @@
-"""Responses (OpenAI): what is forwarded, and the parsed copy."""
+"""Responses (OpenAI): the forwarded request, and its parsed copy."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ _REASONING = record(
 
 
 def _tool_list(value: Any, where: str, review: Review) -> None:
-    """Tools inside an item; those of the provider are removed from the list."""
+    """Tools inside an item; tools of the provider are removed from the list."""
     if not isinstance(value, list):
         review.refuse(f"{where} must be an array, not {shown(value)}")
         return
@@ -296,7 +296,7 @@ def _kept(tools: list[Any], where: str, review: Review, *, inside: bool = False)
 
 
 def _is_hosted(tool: Mapping[str, Any]) -> bool:
-    """Whether the provider runs a tool that agents can run, too."""
+    """Whether the provider runs a tool that agents can also run."""
     if tool["type"] == "shell":
         environment = tool.get("environment")
         return not isinstance(environment, dict) or environment.get("type") != "local"
@@ -314,7 +314,7 @@ def _added(items: object) -> list[Any]:
 
 
 def _flat(tools: Iterable[Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    """Each tool with the name that its calls have."""
+    """Each tool with the name used in its calls."""
     for tool in tools:
         if isinstance(tool, dict) and tool.get("type") == "namespace":
             for inner in tool["tools"]:

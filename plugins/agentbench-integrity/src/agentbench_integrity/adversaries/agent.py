@@ -58,7 +58,7 @@ class ScriptedAdversary:
 
 
 def _arguments(text: str) -> Iterator[str]:
-    """The text as quoted arguments of a shell command, in few parts. Quoting makes it up to five times longer."""
+    """The text as quoted arguments of a shell command, in few parts. Quoting can make it five times longer."""
     quoted = shlex.quote(text)
     if len(quoted) <= _ARGUMENT:
         yield quoted

@@ -1,4 +1,4 @@
-"""Scripts that change what is run: tests, and the files that tests use."""
+"""Scripts that change the tests, and the files that tests use."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def attack_tasks(
     \b
     agentbench tasks attack --suite custom-dev --sandbox docker --sample 5
 
-    Each agent is run and scored like any other, and knows the paths of the hidden tests. A task that one of them
+    Each agent is run and scored like any other, and receives the paths of the hidden tests. A task that an adversary
     passes is forgeable. A task is robust if every adversary runs without passing, and the controls end as expected:
     scripted passes, idle fails. Exit code: 1 unless every task is robust.
     """

@@ -72,7 +72,7 @@ def _with_defaults(registry: Registry, name: str) -> ConfiguredComponent:
 
 
 def _result(found: TaskAttack) -> AttackResult:
-    """The result for other plugins. Without any adversary that had something to attack, nothing is known."""
+    """The result for other plugins. If no adversary had anything to attack, robustness is unknown."""
     tried = found.ended(TrialOutcome.PASSED) + found.ended(TrialOutcome.FAILED)
     problems = [problem.reason.strip().partition("\n")[0] for problem in found.problems]
     if not tried and not problems:

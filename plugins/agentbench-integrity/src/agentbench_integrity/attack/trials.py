@@ -36,7 +36,7 @@ from agentbench_core.harness import (
 
 
 class TrialOutcome(enum.StrEnum):
-    """How a trial ended."""
+    """The result of a trial."""
 
     PASSED = "passed"
     FAILED = "failed"

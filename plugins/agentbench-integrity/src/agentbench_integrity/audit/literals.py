@@ -125,7 +125,7 @@ class Literals:
         return self._made(text, encoded=any(result is not None and result.encoded for result in results))
 
     def _named(self, name: str, deep: int) -> Literal | None:
-        """All values assigned to a name, one after the other, since it is unknown which of them is the current one."""
+        """All values assigned to a name, one after another, since it is unknown which of them is current."""
         if name not in self._known:
             parts = self._assignments().get(name, [])
             self._known[name] = Literal("") if parts else None  # it may be defined in terms of itself

@@ -92,7 +92,7 @@ _UP = 1  # IFF_UP
 
 @attrs.frozen(kw_only=True)
 class Objects:
-    """What git can read: the ids of commits, and of blobs that are not files of the checked-out commit."""
+    """The ids that git can read: of commits, and of blobs that are not files of the checked-out commit."""
 
     blobs: tuple[str, ...]
     commits: tuple[str, ...]

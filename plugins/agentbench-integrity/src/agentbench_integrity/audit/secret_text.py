@@ -53,7 +53,7 @@ def secrets_of(audit: Audit, public: Tree) -> Secrets:
     """The secrets of a task: its hidden tests, and lines that the reference solution adds and does not merely move.
 
     A hidden file may be a copy of a public one. Its lines are ignored if all are in the file at the same path
-    in ``public``, and canaries in that file do not count.
+    in ``public``, and canaries in that file are ignored.
     """
     canaries: dict[str, str] = {}
     known: set[str] = set()
@@ -112,8 +112,9 @@ def canaries_in(text: str, known: Collection[str]) -> set[str]:
 class Lines:
     """Lines to find in text, even after a prefix that a tool adds to each line.
 
-    They are stored reversed and sorted. All lines that a text ends with are then found by binary search: the last one
-    that does not sort after it, the longest one that this begins with, and so on, however many share the same end.
+    They are stored reversed and sorted. All lines that a text ends with are then found by binary search: the last line
+    that does not sort after the text, the longest line that this one begins with, and so on, however many lines share
+    the same end.
     """
 
     def __init__(self, lines: Collection[str]) -> None:
@@ -122,7 +123,7 @@ class Lines:
         self._longest = max(map(len, self._backwards), default=0)
         self._ends = frozenset(line[: self._shortest] for line in self._backwards)
         self._within: list[int] = []
-        """For each reversed line, the index of the longest other one that it begins with, or -1."""
+        """For each reversed line, the index of the longest other line that it begins with, or -1."""
         begun: list[int] = []
         for index, line in enumerate(self._backwards):
             while begun and not line.startswith(self._backwards[begun[-1]]):

@@ -183,7 +183,7 @@ def search_patterns(secrets: Secrets) -> dict[str, SecretText]:
     few = [text.lines[:: max(1, len(text.lines) // each)][:each] for text in texts]
     wanted: dict[str, SecretText] = {}
     remaining = _PATTERN_BYTES
-    for row in itertools.zip_longest(*few):  # round-robin: a text of long lines must not use up the space of others
+    for row in itertools.zip_longest(*few):  # round-robin: a text with long lines must not use up the space of others
         for text, line in zip(texts, row, strict=True):
             pattern = (line or "")[:_PATTERN]
             remaining -= len(pattern.encode())

@@ -1,4 +1,4 @@
-"""Compare what an agent saw and did with the secrets of the task. A suspicion, never a verdict."""
+"""Compare the inputs and actions of an agent with the secrets of the task. A suspicion, never a verdict."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def _steps(path: Path) -> Iterator[_Step]:
 
 
 def _records(path: Path) -> Iterator[dict[str, Any] | str]:
-    """Each line as an object; one that is too long or not an object as texts, which overlap to keep canaries whole."""
+    """Each line as an object, or as overlapping texts (to keep canaries whole) if it is too long or not an object."""
     try:
         file = path.open("rb")
     except FileNotFoundError:

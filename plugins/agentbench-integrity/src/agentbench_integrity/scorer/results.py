@@ -13,13 +13,13 @@ from typing import Any
 import attrs
 
 MAX_BYTES = 64 << 20
-"""Largest accepted result file, in bytes."""
+"""Maximum accepted size of a result file, in bytes."""
 _LINE = re.compile(rb"([0-9a-f]{32}) (([0-9]{1,9}) (\{.*\}))\n", re.DOTALL)
 _MAX_MESSAGE = 2000  # characters
 MAX_TESTS = 200_000
-"""Largest accepted number of tests in a session."""
+"""Maximum accepted number of tests in a session."""
 _MAX_LISTS = 4_000_000
-"""Largest accepted number of lists in all lines. Parsing ``[]`` takes twenty times the memory of its two characters."""
+"""Maximum accepted number of lists in all lines. Parsing ``[]`` takes twenty times the memory of its two characters."""
 
 RecordKey = tuple[str, int, int]
 """Identifies a record: the test, the site, and how many times the test recorded the site before."""

@@ -32,7 +32,7 @@ def init(app: App, /, directory: Path, suite: str, model: str, dry_run: bool) ->
     agentbench init services/shop --model MAKER/MODEL
 
     Everything else is detected: the repository, how its tests are run, the Docker engine, keys, and agents. No code of
-    the repository is run. Existing files are kept as they are, so that the command can be repeated.
+    the repository is run. Existing files are not changed, so that the command can be repeated.
     """
     if suite and not re.fullmatch(NAME_PATTERN, suite):
         raise InputError(
@@ -77,10 +77,10 @@ def _found(found: Found) -> Iterator[str]:
 
 
 def _notes(found: Found, planned: Plan, model: str) -> Iterator[str]:
-    """Everything that has to be done by hand, at once."""
+    """Everything that the user must do by hand, in one list."""
     repository = found.repository
     if repository is None:
-        yield "not a git repository: mining and the workflow require one, which `git init` creates"
+        yield "not a git repository: mining and the workflow require one; to create it, run: git init"
     elif not repository.has_commits:
         yield f"{repository.root} has no commits yet, so there are no fixes to mine"
     elif repository.shallow:

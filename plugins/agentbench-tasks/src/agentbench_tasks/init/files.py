@@ -17,7 +17,7 @@ from agentbench_tasks.init.found import Found
 from agentbench_tasks.new_task import write_task
 
 LEAST_PAIRS: Mapping[float, int] = {0.05: 52, 0.1: 25, 0.2: 11}
-"""For each margin, the least number of tasks with which an equally good candidate passes the gate."""
+"""For each margin, the smallest number of tasks with which an equally good candidate passes the gate."""
 
 EXAMPLE = "example"
 """The id of the task in a new suite."""
@@ -40,19 +40,19 @@ collect_ignore_glob = ["*"]
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """What would be written: paths relative to ``base``, in order."""
+    """The files to write: paths relative to ``base``, in order."""
 
     base: Path  #: the root of the repository, or the directory itself
     prefix: str  #: the directory in ``base``, with a slash at its end, or empty
     suite: str
     new: Mapping[str, str]  #: text of each new file
     kept: Sequence[str]  #: files that exist
-    example: bool  #: whether to write the example task, too
+    example: bool  #: whether to write the example task as well
     ignore: bool  #: whether .gitignore gets a line
 
     @property
     def written(self) -> Sequence[str]:
-        """What is written, for people."""
+        """The list of written files, for people."""
         task = [f"{self.prefix}tasks/{self.suite}/{EXAMPLE}/"] if self.example else []
         return [*self.new, *task, *([f"{self.prefix}.gitignore (added: {_IGNORED})"] if self.ignore else [])]
 
@@ -124,7 +124,7 @@ def workflow(*, suite: str, prefix: str = "", source: str = "", ref: str = "") -
 
 
 def gate(tasks: int, suite: str) -> str:
-    """The gate's rules, with a margin that this number of tasks can satisfy; without tasks, a usual one."""
+    """The gate's rules, with a margin that this number of tasks can satisfy; without tasks, a common one."""
     margin = min((margin for margin, least in LEAST_PAIRS.items() if tasks >= least), default=_USUAL_MARGIN)
     has = f"tasks/{suite} had {tasks} {'task' if tasks == 1 else 'tasks'} when this file was written."
     return render("gate.yaml", {"margin": str(margin), "pairs": str(LEAST_PAIRS[margin]), "tasks": has})
@@ -153,7 +153,7 @@ def _lines(path: Path) -> Sequence[str]:
 
 
 def _check(made: Plan) -> None:
-    """Every path that cannot be written, at once and before anything is written."""
+    """Every path that cannot be written, found before anything is written."""
     wrong = []
     if not _PLAIN.fullmatch(made.prefix):
         wrong.append(f"{made.prefix!r} cannot be a path in the workflow: use letters, digits, spaces and '._+-'")

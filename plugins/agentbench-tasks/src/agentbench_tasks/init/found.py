@@ -1,4 +1,4 @@
-"""What can be found out about a repository and this machine, without running any code of the repository."""
+"""Detect facts about a repository and this machine, without running any code of the repository."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agentbench_tasks.mining.values import RejectedError
 IMAGE_PYTHON = "3.11"
 """The Python version of the default task image."""
 
-_SECONDS = 10.0  # for each program that is asked
+_SECONDS = 10.0  # for each program that is queried
 _MOST_FILES = 20_000
 _DEEPEST = 3  # directories; everything that describes a project is near its root
 _SKIPPED = {".git", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".nox"}
@@ -34,7 +34,7 @@ _REMOTE = re.compile(r"https://|ssh://|[\w.-]+@[\w.-]+:")
 
 @attrs.frozen(slots=False)
 class DirectoryTree:
-    """The files of a directory, in the form in which the miner reads those of a commit."""
+    """The files of a directory, with the same interface as the files of a commit."""
 
     root: Path
 
@@ -75,7 +75,7 @@ class Repository:
 
 @attrs.frozen(kw_only=True)
 class Found:
-    """Everything that was found."""
+    """Everything that was detected."""
 
     directory: Path  #: absolute
     repository: Repository | None
@@ -94,7 +94,7 @@ class Found:
 
 
 def find(directory: Path, registry: Registry, suite: str) -> Found:
-    """Look at a directory, which may not exist yet; ``suite`` overrides the name that is derived."""
+    """Inspect a directory, which may not exist yet; ``suite`` overrides the derived name."""
     directory = directory.resolve()
     tree = DirectoryTree(directory)
     project = read_project(tree)
@@ -153,7 +153,7 @@ def _public(url: str) -> str:
 
 
 def _suite(tree: DirectoryTree, project: Project) -> str:
-    """The suite of agentbench.toml, or the only one in tasks/, or a name made from that of the project."""
+    """The suite in agentbench.toml, or the only one in tasks/, or a name derived from the project's name."""
     configured = at(toml(tree, "agentbench.toml"), "run", "suite")
     if isinstance(configured, str) and re.fullmatch(NAME_PATTERN, configured):
         return configured

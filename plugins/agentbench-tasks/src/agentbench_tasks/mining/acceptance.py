@@ -19,7 +19,7 @@ _NOT_RESULTS = _LEAKS | {Rule.SETUP, Rule.CHECKED}
 
 
 def checked(shop: Workshop, task: Task) -> TaskReport:
-    """Check a task as ``validate-tasks`` does, as often as the settings ask for."""
+    """Check a task as ``validate-tasks`` does, as often as the settings require."""
     checks: list[TaskCheck] = []
     for _ in range(shop.settings.times):
         audited = checks[0].audited if checks else None
@@ -30,7 +30,7 @@ def checked(shop: Workshop, task: Task) -> TaskReport:
 def unsteady_tests(report: TaskReport) -> Sequence[str]:
     """Pass-to-pass tests that did not pass in every check of a task that is not valid.
 
-    Such a test, which may depend on time or order, must not decide about a fix that it has nothing to do with.
+    Such a test, which may depend on time or order, must not decide about an unrelated fix.
     """
     if not report.problems or any(problem.rule in _NOT_RESULTS for problem, _ in report.problems):
         return ()
@@ -66,7 +66,7 @@ def is_weak(report: TaskReport, step: Callable[[str], None]) -> bool:
 
 
 def attacked(shop: Workshop, task: Task, step: Callable[[str], None]) -> None:
-    """Attack a task, if this is possible here. Raises RejectedError if an agent passes without solving it."""
+    """Attack a task, if attacks are possible here. Raises RejectedError if an agent passes without solving it."""
     if shop.resists is None:
         return
     if problem := shop.resists(task):

@@ -175,7 +175,7 @@ class Candidate:
     def _set_up(
         self, staged: Path, task_id: str, parts: Split, command: str, tree: CommitTree, deadline: Deadline
     ) -> tuple[Task, TaskText, Trials, Outcomes]:
-        """Write the task with the first setup in which tests can run, and run them without and with the fix."""
+        """Write the task with the first setup in which its tests can run, and run them without and with the fix."""
         shop = self.shop
         failure: RejectedError | None = None
         for chosen in self._setups(tree, deadline):
@@ -247,7 +247,7 @@ class Candidate:
         )
 
     def _new_names(self, parts: Split, tree: CommitTree, text: str) -> Sequence[str]:
-        """The names that tests require, that only the fix introduces and that the description does not contain."""
+        """Names that tests require and only the fix introduces, and that do not occur in the description."""
         deadline = self.shop.session.stop.within(_GIT_SECONDS)  # the first one may be over after a long setup
         tree = CommitTree(tree.git, tree.commit, deadline)
         before = {path: data for path in (*parts.hidden, *parts.changed) if (data := tree.read(path)) is not None}

@@ -1,4 +1,4 @@
-"""Remove from a commit message or an issue what is not about the problem, and what leads to the solution.
+"""Remove text from a commit message or an issue that is not about the problem, or that reveals the solution.
 
 References to issues and commits are removed, since models may know the project's history. Anyone can write an issue,
 so every pattern takes time proportional to the length of the text.
@@ -163,7 +163,7 @@ def _plain(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Prose without everything that is removed; placeholders stand for code."""
+    """Prose without the parts to remove; placeholders stand for code."""
     for pattern in (_IMAGE, _EMPTY_LINK, _TAG, _CHECK_BOX, _NO_ANSWER, _MERGE):
         text = pattern.sub("", text)
     text = _TRAILER.sub(_trailer, _LINK.sub(_linked, text))
@@ -217,7 +217,7 @@ def _without_ids(code: str, ids: Sequence[str]) -> str:
 
 
 def _shortened(text: str) -> str:
-    """The text, cut after a paragraph, or else after a line, if it is too long; a code block that is cut is closed."""
+    """The text, cut after a paragraph, or else after a line, if it is too long; a truncated code block is closed."""
     if len(text) <= LONGEST:
         return text
     part = text[: LONGEST - 100]

@@ -46,10 +46,16 @@ _UNRELATED = (Code.NO_TEST_CHANGE, Code.NO_SOURCE_CHANGE)
 @click.option("--repo", metavar="PATH|URL", required=True, help="Repository whose history to use.")
 @click.option("--suite", metavar="NAME", required=True, help="Suite for the tasks; created if it does not exist.")
 @tasks_flag
-@click.option("--since", metavar="DATE", default="", help="Use only commits of this date or later.")
-@click.option("--until", metavar="DATE", default="", help="Use only commits of this date or earlier.")
+@click.option("--since", metavar="DATE", default="", help="Use only commits from this date or later.")
+@click.option("--until", metavar="DATE", default="", help="Use only commits from this date or earlier.")
 @click.option("--limit", type=click.IntRange(min=1), help="Stop after this number of new tasks. [default: no limit]")
-@click.option("--workers", type=click.IntRange(min=1), default=_WORKERS, show_default=True, help="Parallel commits.")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=_WORKERS,
+    show_default=True,
+    help="Number of commits to try in parallel.",
+)
 @click.option(
     "--paths",
     metavar="GLOB",
@@ -98,9 +104,9 @@ def mine_tasks(
 
     A commit that changes both source and tests can become a task: its tests are hidden, and its other changes are the
     reference solution. Each task is validated in the sandbox several times. Every other commit gets one code and one
-    reason. Results are stored in mining.jsonl in the suite, so that the command can be interrupted, and that the next
-    call only works on new commits. Nothing of the repository is run on this machine outside the sandbox.
-    Exit code: 0, unless the command could not do its work.
+    reason. Results are stored in mining.jsonl in the suite, so that the command can be interrupted, and the next call
+    only works on new commits. No code of the repository is run on this machine outside the sandbox. Exit code: 0,
+    unless the command could not do its work.
     """
     if not re.fullmatch(NAME_PATTERN, suite):
         raise InputError(
@@ -157,7 +163,7 @@ def mine_tasks(
 
 
 def _resists(app: App, variant: Variant, settings: MiningSettings) -> Callable[[Task], str] | None:
-    """A function that attacks a task, and returns why it is forgeable, or nothing; ``None`` if this is impossible."""
+    """A function that attacks a task, and returns why it is forgeable, or an empty string; ``None`` if impossible."""
     if not settings.attack_sample:
         return None
     if not variant.sandbox.can("isolated"):
@@ -181,13 +187,13 @@ def _resists(app: App, variant: Variant, settings: MiningSettings) -> Callable[[
 
 
 def _new(funnel: Funnel, ledger: Ledger, settings: Sequence[str]) -> Sequence[Commit]:
-    """The candidates without a result that counts."""
+    """The candidates without a valid result."""
     known = known_results(ledger, settings)
     return [commit for commit in funnel.candidates if commit.id not in known]
 
 
 def _add_rejected(ledger: Ledger, funnel: Funnel, commits: Sequence[Commit]) -> None:
-    """Write what the history alone rejects, once."""
+    """Record the commits that the history alone rejects, each once."""
     by_id = {commit.id: commit for commit in commits}
     ledger.add_all(
         [

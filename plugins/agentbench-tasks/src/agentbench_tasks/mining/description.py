@@ -87,7 +87,7 @@ def describe_commit(
 
 
 def describes(text: str) -> bool:
-    """Whether a cleaned text has three words besides small ones, at least one of them neither code nor generic."""
+    """Whether a cleaned text has three words that are not small, at least one of them neither code nor generic."""
     words = [word for word in _WORD.findall(without_code(text).lower()) if word not in _SMALL]
     count = sum(max(1, len(_WITHOUT_SPACES.findall(word)) // 2) for word in words)
     return count >= _FEWEST_WORDS and any(word not in _GENERIC and not word[0].isdigit() for word in words)
@@ -134,7 +134,7 @@ def _texts(commit: Commit, discussions: Mapping[str, Discussion]) -> Iterator[tu
 
 
 def _references(messages: Sequence[str]) -> list[str]:
-    """References in messages, without repetitions: those that the commit closes first."""
+    """References in messages, without repetitions, starting with the ones that the commit closes."""
     closing = [_normalized(match) for text in messages for match in _CLOSING.finditer(text)]
     others = [_normalized(match) for text in messages for match in _REFERENCE.finditer(text)]
     return list(dict.fromkeys([*closing, *others]))

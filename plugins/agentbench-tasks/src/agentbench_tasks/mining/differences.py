@@ -1,7 +1,7 @@
 """Read the changed lines of commits from one ``git log --patch``.
 
-Everything in the output is untrusted: lines are counted as the headers of hunks announce, so a line of a file cannot
-pass for a header, and all sizes are limited.
+Everything in the output is untrusted: lines are counted as stated in the headers of hunks, so a line of a file cannot
+pass as a header, and all sizes are limited.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Difference:
     """The changed lines of a commit."""
 
     files: tuple[FileDifference, ...]  #: in the order of the commit's files
-    digest: str  #: equal for commits that change source and tests in the same way
+    digest: str  #: equal for commits with the same changes to source and tests
 
 
 def read_differences(git: Git, commits: Sequence[Commit], deadline: Deadline) -> Iterator[Difference]:
@@ -99,7 +99,7 @@ def _difference(commit: Commit, lines: _Lines) -> Difference:
 def _file(lines: _Lines, digest: Callable[[bytes], None] | None) -> FileDifference:
     """Read one file, from ``diff --git`` to the next file or commit."""
     if not lines.current.startswith(b"diff --git "):
-        return FileDifference()  # the end of the output, whose reason git's exit code has
+        return FileDifference()  # the end of the output; git's exit code shows the reason
     similarity, kept, contexts = 0, list[str](), list[str]()
     _next_line(lines)
     while lines.current and not lines.current.startswith((b"diff --git ", b"commit ")):
@@ -124,7 +124,7 @@ def _file(lines: _Lines, digest: Callable[[bytes], None] | None) -> FileDifferen
 
 
 def _next_line(lines: _Lines, digest: Callable[[bytes], None] | None = None) -> None:
-    """Go to the next line, over the other parts of the current one."""
+    """Go to the next line, skipping the remaining parts of the current one."""
     complete = not lines.current or lines.current.endswith(b"\n")
     lines.advance()
     while not complete and lines.current:

@@ -1,4 +1,4 @@
-"""Environments of commits: dependencies are resolved once per recipe, and shared by commits with equal ones."""
+"""Environments of commits: dependencies are resolved once per recipe, and shared by commits with equal recipes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Chosen:
     python: str
     image: str  #: image for sandboxes that use images; empty for the default one
     source: str  #: how it was found, for people
-    neighbor: bool = False  #: whether the packages are those of another commit, because its own failed
+    neighbor: bool = False  #: whether the packages come from another commit, because the commit's own failed
 
 
 @attrs.define(kw_only=True)
@@ -165,7 +165,7 @@ def bare_task(url: str, commit: str, python: str, image: str, directory: Path, t
 def key_at(key: str, date: str, known: Mapping[str, Environment]) -> str:
     """The key of the environment for a recipe and the date of a commit.
 
-    Newer packages can change the results of tests, so that an environment is only shared within some time.
+    Newer packages can change the results of tests, so an environment is only shared within a limited time.
     """
     first = known.get(key)
     if first is None or _distance(first.date, date) <= _SHARED_SECONDS:

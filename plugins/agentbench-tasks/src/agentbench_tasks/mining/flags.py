@@ -1,4 +1,4 @@
-"""The flags that ``tasks mine`` and ``tasks new --fix`` have in common."""
+"""The flags shared by ``tasks mine`` and ``tasks new --fix``."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def work_flags(command: F) -> F:
 
 
 def mining_settings(suite: str, typed: Mapping[str, Any]) -> MiningSettings:
-    """The settings in flags. Raises UsageError for flags that do not fit together."""
+    """The settings in flags. Raises UsageError for flags that cannot be combined."""
     names = {field.name for field in attrs.fields(MiningSettings)} & typed.keys()
     settings = MiningSettings(suite=suite, **{name: typed[name] for name in names})
     if settings.junit and not settings.test_command:
@@ -96,7 +96,7 @@ def mining_settings(suite: str, typed: Mapping[str, Any]) -> MiningSettings:
 def mining_variant(app: App, typed: Mapping[str, Any]) -> Variant:
     """The selected sandbox and its settings.
 
-    Raises InputError if the sandbox is not isolated, unless this is allowed.
+    Raises InputError if the sandbox is not isolated, unless such a sandbox is allowed.
     """
     variant = variant_for_tasks(app, typed, "mining")
     if not variant.sandbox.can("isolated") and not typed["allow_unisolated"]:

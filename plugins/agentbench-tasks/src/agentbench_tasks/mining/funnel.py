@@ -50,7 +50,7 @@ class FunnelSettings:
 class Stage:
     """A stage of the funnel."""
 
-    name: str  #: what the remaining commits have in common
+    name: str  #: the property that the remaining commits share
     left: int  #: number of remaining commits
 
 
@@ -60,14 +60,14 @@ class Funnel:
 
     candidates: tuple[Commit, ...]  #: in the order in which they should be tried
     rejected: Mapping[str, Rejection]  #: the other commits, by id
-    counts: tuple[Stage, ...]  #: numbers of remaining commits
+    counts: tuple[Stage, ...]  #: numbers of remaining commits, by stage
 
 
 def sift(commits: Sequence[Commit], settings: FunnelSettings, git: Git, deadline: Deadline) -> Funnel:
     """Select and sort the commits that can become tasks.
 
     ``commits`` are those of :func:`read_history`, newest first. One git process reads the differences of the commits
-    that the cheaper rules leave.
+    that pass the cheaper rules.
 
     Raises:
         InputError: a glob is invalid.
@@ -88,26 +88,28 @@ def sift(commits: Sequence[Commit], settings: FunnelSettings, git: Git, deadline
     rules: Sequence[tuple[str, Callable[[Commit], Rejection | None]]] = (
         ("change source", _without_source),
         *([("in the selected paths", _outside(settings.paths))] if settings.paths else []),
-        ("change tests, too", _without_tests),
+        ("also change tests", _without_tests),
         ("small enough", lambda commit: _too_large(commit, settings)),
-        ("files that a task supports", _unsupported),
+        ("only files that tasks support", _unsupported),
     )
     for name, rule in rules:
         apply(name, {commit.id: found for commit in left if (found := rule(commit)) is not None})
     differences = dict(zip([commit.id for commit in left], read_differences(git, left, deadline), strict=True))
     by_difference = {commit.id: _by_difference(commit, differences[commit.id]) for commit in left}
-    apply("more than moves and versions", {id_: found for id_, found in by_difference.items() if found is not None})
+    apply(
+        "more than moves or version changes", {id_: found for id_, found in by_difference.items() if found is not None}
+    )
     apply("different from each other", _duplicates(left, differences))
     return Funnel(candidates=tuple(_balanced(left)), rejected=rejected, counts=tuple(counts))
 
 
 def _changed(file: FileChange) -> bool:
-    """Whether the content of a file changed, and not only its name or mode."""
+    """Whether the content of a file changed, not only its name or mode."""
     return bool(file.added or file.removed or file.binary)
 
 
 def _sources(commit: Commit) -> list[FileChange]:
-    """Changed source files; files with changes of the mode only do not count."""
+    """Source files whose content changed, not only their mode."""
     return [
         file
         for file in commit.files
@@ -229,13 +231,13 @@ def _contains_tests(lines: FileDifference) -> bool:
 
 
 def _duplicates(commits: Sequence[Commit], differences: Mapping[str, Difference]) -> Mapping[str, Rejection]:
-    """Commits with the same change of source and tests as a newer one, such as back-ports."""
+    """Commits with the same changes to source and tests as a newer one, such as backports."""
     newest: dict[str, str] = {}
     rejected = {}
     for commit in commits:
         digest = differences[commit.id].digest
         if (newer := newest.setdefault(digest, commit.id)) != commit.id:
-            reason = f"It changes source and tests in the same way as commit {newer[:12]}."
+            reason = f"It makes the same changes to source and tests as commit {newer[:12]}."
             rejected[commit.id] = Rejection(code=Code.DUPLICATE, reason=reason)
     return rejected
 
@@ -243,7 +245,7 @@ def _duplicates(commits: Sequence[Commit], differences: Mapping[str, Difference]
 def _balanced(commits: Sequence[Commit]) -> Iterator[Commit]:
     """Deal the commits of each group in turn, so that all parts of a program are among the first commits.
 
-    This is done within each hundred of commits, because old commits of rarely changed parts should not come first.
+    This is done within each block of 100 commits, so that old commits of rarely changed parts do not come first.
     """
     for start in range(0, len(commits), _BALANCED):
         part = commits[start : start + _BALANCED]

@@ -99,7 +99,7 @@ class _Entry:
 
 
 def _bound(text: str, *, end: bool) -> float:
-    """The first second of a range of dates or, with ``end``, the first second after it."""
+    """The first second of a date or time or, with ``end``, the first second after it."""
     if not text:
         return float("inf") if end else float("-inf")
     try:
@@ -132,7 +132,7 @@ def _main_line(git: Git, tip: str, deadline: Deadline) -> list[_Entry]:
 def _merged_messages(
     git: Git, line: Sequence[_Entry], selected: Sequence[_Entry], deadline: Deadline
 ) -> Mapping[str, tuple[str, ...]]:
-    """The messages that each merge brought in: those of commits that neither an older merge nor the line contains."""
+    """The messages that each merge brought in, of commits that are neither in an older merge nor on the main line."""
     merges = [entry for entry in selected if len(entry.parents) > 1]
     if not merges:
         return {}
@@ -288,6 +288,6 @@ def read_commit(git: Git, commit: str, *, deadline: Deadline) -> Commit:
 
 
 def find_commit(history: History, name: str, deadline: Deadline) -> str | None:
-    """The id of a commit that a user names. ``HEAD`` is that of the source, not that of our copy."""
+    """The id of a commit named by a user. ``HEAD`` refers to the HEAD of the source, not of our copy."""
     name = re.sub(r"\A(?:HEAD|@)(?=[~^]|\Z)", history.head, name)
     return history.git.resolve(f"{name}^{{commit}}", deadline)

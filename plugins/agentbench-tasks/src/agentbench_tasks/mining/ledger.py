@@ -22,7 +22,7 @@ LEDGER_FILE = "mining.jsonl"
 
 @attrs.frozen(kw_only=True)
 class Entry:
-    """What became of one commit."""
+    """The result for one commit."""
 
     commit: str  #: full SHA of the fix
     date: str  #: when it was committed, ISO 8601 in UTC
@@ -41,7 +41,7 @@ class Entry:
 
     @property
     def final(self) -> bool:
-        """Whether a later call with the same settings must not try the commit again."""
+        """Whether later calls with the same settings must not try the commit again."""
         return self.code != Code.INTERNAL
 
 
@@ -53,7 +53,7 @@ class Environment:
     date: str  #: date of the commit for which they were resolved
     python: str  #: version of Python
     pins: tuple[str, ...]  #: `name==version`, sorted
-    source: str = ""  #: what they were resolved from
+    source: str = ""  #: the source that they were resolved from
 
 
 _CLASSES: Mapping[str, type[Entry] | type[Environment]] = {"commit": Entry, "environment": Environment}
@@ -92,7 +92,7 @@ class Ledger:
                 self._take(value)
 
     def adopt(self) -> None:
-        """Add the tasks in the suite that have no entry, because a process was killed just before it wrote that.
+        """Add tasks in the suite that have no entry because a process was killed just before writing it.
 
         Raises InputError like :meth:`add`. Tasks that cannot be read are left out.
         """
@@ -106,7 +106,7 @@ class Ledger:
         self.add_all(entries)
 
     def _append(self, lines: bytes) -> None:
-        """Write lines after the last complete one: a killed process or a full disk may have left a part of a line."""
+        """Write lines after the last complete one: a killed process or a full disk may have left part of a line."""
         handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         with os.fdopen(handle, "wb", buffering=0) as file:
             file.truncate(self._end)

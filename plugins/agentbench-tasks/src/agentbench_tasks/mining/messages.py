@@ -1,4 +1,4 @@
-"""What the author and the message of a commit tell: bots, reverts, and merges of long-lived branches."""
+"""Classify commits by author and message: bots, reverts, and merges of long-lived branches."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _SHORTEST_ID = 7
 
 
 def rejected_by_message(commits: Sequence[Commit]) -> Mapping[str, Rejection]:
-    """Commits of bots, reverts with the commits that they revert, merges of long-lived branches and back-ports, by id.
+    """Commits of bots, reverts with the commits that they revert, merges of long-lived branches and backports, by id.
 
     ``commits`` are sorted, newest first. A commit is not rejected if its revert was itself reverted, or if it is a
-    back-port of a commit that is not one of ``commits``.
+    backport of a commit that is not one of ``commits``.
     """
     rejected = {}
     index = _Index(commits)
@@ -72,7 +72,7 @@ class _Index:
                 self._by_request[request[1] or request[2]].append(commit)
 
     def with_id(self, beginning: str) -> list[Commit]:
-        """Commits whose id has this beginning of at least seven digits."""
+        """Commits whose id begins with these digits, of which there are at least seven."""
         return [commit for commit in self._by_id.get(beginning[:_SHORTEST_ID], ()) if commit.id.startswith(beginning)]
 
     def with_title(self, title: str) -> list[Commit]:
@@ -85,7 +85,7 @@ class _Index:
 
 
 def _bot(commit: Commit) -> str:
-    """The bot that wrote a commit, or an empty string. Bots that merge the commits of people do not count."""
+    """The bot that wrote a commit, or an empty string. Bots that merge commits of people are ignored."""
     if _BOT_BRANCH.match(commit.subject):
         return commit.subject
     return commit.author if not commit.merged and _BOT.search(commit.author) else ""
@@ -108,7 +108,7 @@ def _is_revert(commit: Commit) -> bool:
 
 
 def _original(commit: Commit, index: _Index) -> Commit | None:
-    """The commit that a back-port is a copy of, if it is known."""
+    """The commit that a backport is a copy of, if it is known."""
     ids = _COPY.findall(commit.body)
     requests = _COPY_OF_REQUEST.findall(commit.subject)
     found = [*(index.with_id(id_) for id_ in ids), *(index.of_request(number) for number in requests)]
@@ -126,7 +126,7 @@ def _reverted(commits: Sequence[Commit], index: _Index) -> Mapping[str, str]:
 
 
 def _targets(commit: Commit, index: _Index) -> list[Commit]:
-    """The commits that a revert reverts: by id, otherwise the newest earlier one with that title or pull request."""
+    """The commits that a revert reverts: by id, otherwise the newest earlier commit with that title or pull request."""
     text = "\n".join((commit.subject, commit.body, *commit.merged))
     ids = [id_ for found in _REVERTS.finditer(text) for id_ in _ID.findall(found[1])]
     place = index.place[commit.id]

@@ -23,22 +23,22 @@ from agentbench_tasks.mining.workshop import MiningSettings, Workshop
 
 _POLL = 0.2  # seconds
 STAGING = ".mining"
-"""Directory inside a suite for unfinished tasks. Whatever is there when a command starts is removed."""
+"""Directory inside a suite for unfinished tasks. Its contents are removed when a command starts."""
 
 
 class Watcher(RunObserver):
     """A run observer that also receives the results. Its methods are called from several threads."""
 
     def tried(self, entry: Entry) -> None:
-        """The work on one commit has ended."""
+        """Called when the work on one commit has ended."""
 
     def step(self, commit: Commit, message: str) -> None:
-        """One step of the work on a commit is done."""
+        """Called when one step of the work on a commit is done."""
 
 
 @attrs.frozen(kw_only=True)
 class Source:
-    """Where commits come from, and where tasks go."""
+    """The source of commits, and the destination of tasks."""
 
     history: History
     root: Path  #: directory of the suite
@@ -52,7 +52,7 @@ def settings_digest(settings: MiningSettings, sandbox: str) -> str:
 
 
 def texts_digest(settings: str, discussions: Mapping[str, Discussion]) -> str:
-    """Identifies settings, by their digest, and texts: what the choice of a description depends on."""
+    """Identifies settings, by their digest, and texts, since the choice of a description depends on both."""
     return digest([settings, {reference: dump(discussion) for reference, discussion in discussions.items()}])
 
 
@@ -151,7 +151,7 @@ def mine(
 
 
 class _Line:
-    """Commits in order, handed out while more tasks are needed than are being worked on."""
+    """Commits in order, handed out while more tasks are needed than are in progress."""
 
     def __init__(self, commits: Sequence[Commit], limit: int | None) -> None:
         self._rest = iter(commits)
@@ -169,14 +169,14 @@ class _Line:
             return commit
 
     def done(self, *, is_task: bool) -> None:
-        """A commit has a result."""
+        """Report that a commit has a result."""
         with self._changed:
             self._running -= 1
             self._needed -= is_task
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Hand out nothing more, because a worker has failed."""
+        """Hand out no more commits, because a worker has failed."""
         with self._changed:
             self._needed = 0
             self._changed.notify_all()

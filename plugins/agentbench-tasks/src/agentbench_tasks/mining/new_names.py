@@ -25,8 +25,8 @@ def new_names(
 ) -> tuple[str, ...]:
     """Names of imports, attributes and keyword arguments in the tests that only the fixed source defines, in order.
 
-    A name counts only if the tests do not use it before the fix, the changed source defines it after the fix and does
-    not contain it before, and the text does not contain it. Only Python files are read.
+    A name is included only if the tests do not use it before the fix, the changed source defines it after the fix but
+    does not contain it before, and the text does not contain it. Only Python files are read.
 
     Args:
         text: the description of the problem.
@@ -46,7 +46,7 @@ def new_names(
 
 
 def _used(path: str, data: bytes) -> Iterator[str]:
-    """Names that a test file uses of other modules, in the order of its lines."""
+    """Names from other modules that a test file uses, in the order of its lines."""
     found: list[tuple[int, int, str]] = []
     for node in ast.walk(_parsed(path, data)):
         names: list[str] = []
@@ -67,7 +67,7 @@ def _used(path: str, data: bytes) -> Iterator[str]:
 
 
 def _defined(path: str, data: bytes) -> Iterator[str]:
-    """Names that a source file defines: itself, classes, functions, parameters, variables, attributes, imports."""
+    """Names that a source file defines: its own, classes, functions, parameters, variables, attributes, imports."""
     yield from _words_of(path)
     for node in ast.walk(_parsed(path, data)):
         match node:

@@ -1,4 +1,4 @@
-"""The versions in an environment: read, written as setup commands, and the reasons why there are none."""
+"""The versions in an environment: read them, write them as setup commands, and explain why there are none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from agentbench_tasks.mining.values import Code, Recipe, RejectedError, Rejection
 
 CAPTURE = "python -m pip freeze --all --local --exclude-editable --exclude pip"
-"""The command whose output :func:`pins` parses. pip itself stays as it is in the image."""
+"""The command whose output :func:`pins` parses. It excludes pip, whose version is that of the image."""
 
 _MOST = 500
 _PER_COMMAND = 100
@@ -88,7 +88,7 @@ def classify(message: str) -> Rejection:
 
 
 def _telling(lines: Sequence[str]) -> Iterator[str]:
-    """Lines that tell most about a failure first: the last error, else the last line."""
+    """Lines about a failure, the most informative first: the last error, else the last line."""
     general = re.compile(r"(?:ERROR|error): (?:subprocess-exited|metadata-generation|legacy-install|Failed to build)")
     errors = [line for line in lines if re.match(r"(?:\w+\.)*\w*[Ee]rror:|ERROR:|fatal:", line)]
     yield from reversed([line for line in errors if not general.match(line)])
@@ -129,7 +129,7 @@ _FAILURES: tuple[tuple[Code, str, Callable[[re.Match[str]], str]], ...] = (
         r"|Connection timed out|Read timed out|certificate verify failed|No space left on device)",
         lambda found: f"the package index could not be used: {found[1]}{_REMEDIES.get(found[1], '')}",
     ),
-    (  # after failures of the network, which pip reports in the same way
+    (  # after network failures, which pip reports with the same message
         Code.INDEX_WITHOUT_DATES,
         r"error: (the package index has no pip.*)",
         lambda found: found[1],

@@ -23,7 +23,7 @@ from agentbench_tasks.mining.dependencies.sources import Source, sources
 from agentbench_tasks.mining.values import Code, Recipe, RejectedError, moment
 
 _FORMAT = 1
-"""Part of every key. Increase it when equal files lead to other commands."""
+"""Part of every key. Increase it when the same files lead to different commands."""
 _LONGEST = 100_000  # characters of a command; Linux accepts 131,071 bytes
 _RELEASED = {
     "3.9": "2020-10-05T00:00:00Z",
@@ -35,7 +35,7 @@ _RELEASED = {
 }
 """When each version of Python was released."""
 _UNTAGGED = "0.1.dev0"
-"""The version that a project without tags gets if a program computes its version from tags."""
+"""The version of a project without tags if a program computes its version from tags."""
 _PRETEND: Mapping[str, str] = {
     "setuptools-scm": "SETUPTOOLS_SCM_PRETEND_VERSION",
     "vcs-versioning": "SETUPTOOLS_SCM_PRETEND_VERSION",
@@ -50,7 +50,7 @@ _PRETEND: Mapping[str, str] = {
 
 @attrs.frozen(kw_only=True)
 class _Plan:
-    """What one recipe installs."""
+    """The packages that one recipe installs."""
 
     requirements: tuple[Requirement, ...]
     constraints: tuple[Requirement, ...]
@@ -97,8 +97,8 @@ def recipes(tree: SourceTree, *, date: str, version: str, pythons: Sequence[str]
 def _dated(plans: Sequence[_Plan], date: str, released: str) -> Sequence[tuple[_Plan, str]]:
     """The plans with the date of their packages.
 
-    Packages that are older than the interpreter may not work with it, so the first plan is also tried with those of
-    the day of its release, before the last one.
+    Packages that are older than the interpreter may not work with it. Therefore, the first plan is also tried, before
+    the last one, with the packages of the interpreter's release day.
     """
     dated = [(plan, date) for plan in plans]
     if released and moment(date) < moment(released):
@@ -107,7 +107,7 @@ def _dated(plans: Sequence[_Plan], date: str, released: str) -> Sequence[tuple[_
 
 
 def _plans(tree: SourceTree, project: Project) -> Sequence[_Plan]:
-    """Everything as the project lists it; the same without pinned versions; and only what pytest needs to start."""
+    """All requirements; all requirements without pinned versions; and only what pytest needs to start."""
     chosen = _chosen(sources(tree, project), project)
     needed = (*needed_plugins(tree), Requirement("pytest"))
     own = () if project.installable else project.dependencies
@@ -130,7 +130,7 @@ def _plans(tree: SourceTree, project: Project) -> Sequence[_Plan]:
 
 
 def _chosen(listed: Sequence[Source], project: Project) -> Sequence[Source]:
-    """The sources to use: those for tests, and the more general ones only if pytest is not in the former."""
+    """The sources to use: the ones for tests, and more general ones only if pytest is not in the former."""
     chosen: list[Source] = []
     for kind in ("test", "dev", "plain"):
         if any(source.names_pytest for source in chosen) and (kind != "plain" or project.installable):
@@ -158,7 +158,7 @@ def _loosened(wanted: Requirement) -> Requirement:
 
 
 def _key(project: Project, python: str, plan: _Plan, build: Sequence[Requirement], moment: str) -> str:
-    """Equal for commits whose dependencies are resolved from the same requirements, whatever their dates are."""
+    """Equal for commits whose dependencies are resolved from the same requirements, regardless of their dates."""
     return digest(
         {
             "format": _FORMAT,

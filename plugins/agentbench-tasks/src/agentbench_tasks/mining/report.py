@@ -1,4 +1,4 @@
-"""What mining prints: the funnel, the plan, the table of candidates, and the story of one commit."""
+"""The output of mining: the funnel, the plan, the table of candidates, and the steps for one commit."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def as_plain(funnel: Funnel, shown: Sequence[Entry], results: Sequence[Entry], b
 
 
 def story(commit: Commit, funnel: Funnel, entry: Entry | None) -> Sequence[str]:
-    """What became of one commit, step by step."""
+    """The result for one commit, step by step."""
     lines = [f"commit  {commit.id}", f"date    {commit.date}", f"subject {commit.subject}", "", "files:"]
     lines += [f"  {role(change.path):6}  {change.path} (+{change.added} -{change.removed})" for change in commit.files]
     rejection = funnel.rejected.get(commit.id)
@@ -144,7 +144,7 @@ def story(commit: Commit, funnel: Funnel, entry: Entry | None) -> Sequence[str]:
 
 
 def story_plain(commit: Commit, funnel: Funnel, entry: Entry | None) -> dict[str, Any]:
-    """The story as plain data."""
+    """The steps as plain data."""
     rejection = funnel.rejected.get(commit.id)
     return {
         "commit": dump(commit),

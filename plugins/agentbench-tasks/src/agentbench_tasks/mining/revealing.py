@@ -10,8 +10,8 @@ import attrs
 
 from agentbench_tasks.mining.cleaning import code_lines
 
-_LONG = 20  # characters of a line that proves by itself that a text contains the solution
-_SHORT = 8  # characters of a line that counts
+_LONG = 20  # characters of a line that alone proves that a text contains the solution
+_SHORT = 8  # minimum characters of a line to be considered
 _SHARE = 3  # a text that contains more than a third of the added lines contains the solution
 _DOCUMENTS = re.compile(
     r".*\.(?:md|rst|txt|adoc|html|ipynb)|(?:.*/)?(?:changes|changelog|history|news|authors)[^/]*", re.I
@@ -46,7 +46,7 @@ class Solution:
         )
 
     def found_in(self, text: str) -> str:
-        """What a text contains of the solution or of the tests, for a message; empty if nothing is found."""
+        """The parts of the solution or of the tests that a text contains, for a message; empty if there are none."""
         code = {_normalized(line.lstrip().removeprefix(">>>")) for line in code_lines(text)}
         code |= {_normalized(line[1:]) for line in code_lines(text) if line[:1] in ("+", "-")}
         found = self.added & code
@@ -61,7 +61,7 @@ class Solution:
 
 
 def _changed_lines(patch: str) -> Iterator[tuple[str, str]]:
-    """The lines of hunks in source code that are long enough to count, each with its first character."""
+    """The lines of hunks in source code that are long enough to be considered, each with its first character."""
     is_source, previous = True, ""
     for line in patch.split("\n"):
         if line.startswith("+++ ") and previous.startswith("--- "):

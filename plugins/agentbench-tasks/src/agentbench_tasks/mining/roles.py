@@ -42,7 +42,7 @@ _OTHER_DIRECTORIES = _words(
     node_modules
     """
 )
-_OTHER_IN_PROJECTS = frozenset({"doc", "docs", "example", "examples", "benchmarks"})  # of a repository of several
+_OTHER_IN_PROJECTS = frozenset({"doc", "docs", "example", "examples", "benchmarks"})  # if it has several projects
 _OTHER_FILES = _words(
     """
     setup.py noxfile.py tasks.py fabfile.py dodo.py toxfile.py conf.py pavement.py get-pip.py ez_setup.py
@@ -68,7 +68,7 @@ _VERSION_FILE = re.compile(r"_{1,2}(?:version|version_info|about)_{0,2}\.py")
 def role(path: str) -> Role:
     """The role of a file.
 
-    Tests are files with the usual names of tests, and everything in directories of tests, data included. Source is
+    Tests are files with common test names, and everything in test directories, including data. Source is
     every other program file, except for documentation, examples, benchmarks, packaging and CI. A directory `testing`
     contains tests at the root only: in a package, it is source.
     """

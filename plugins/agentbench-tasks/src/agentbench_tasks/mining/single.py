@@ -32,7 +32,7 @@ _GIT = ".git"
 
 @attrs.frozen(kw_only=True)
 class Fix:
-    """What the user named as the fix."""
+    """The fix as specified by the user."""
 
     repo: str
     commit: str = ""  #: a commit that fixes the bug
@@ -46,7 +46,7 @@ def new_from_fix(app: App, task_id: str, suite: str, root: Path, fix: Fix, typed
     """Create and validate one task.
 
     Raises:
-        UsageError: flags do not fit together.
+        UsageError: flags cannot be combined.
         InputError: anything else prevents it.
         UnavailableError: the repository or the sandbox is not available.
     """
@@ -87,7 +87,7 @@ def new_from_fix(app: App, task_id: str, suite: str, root: Path, fix: Fix, typed
                 say(f"{entry.code}: {entry.reason}")
                 entry = work(click.prompt("Describe the bug, without its solution"))
         known = source.ledger.entries.get(commit.id)
-        if fix.commit and (entry.task or known is None or not known.task):  # a task of this commit stays known
+        if fix.commit and (entry.task or known is None or not known.task):  # an existing task of this commit is kept
             source.ledger.add(entry)
     if not entry.task:
         remedy = "Pass --description TEXT." if entry.code in OF_TEXT else ""
@@ -148,7 +148,7 @@ def _test_files(repository: Path, names: Sequence[str]) -> Mapping[str, File]:
         path = Path(os.path.normpath(root / name))
         inside = path.is_relative_to(root) and _GIT not in path.relative_to(root).parts
         if not inside or not path.exists():
-            problems.append(f"--tests {name}: not a file or directory of {repository}")
+            problems.append(f"--tests {name}: not a file or directory in {repository}")
             continue
         link = next((each for each in (path, *path.parents) if each.is_relative_to(root) and each.is_symlink()), None)
         if link is not None:
@@ -168,7 +168,7 @@ def _test_files(repository: Path, names: Sequence[str]) -> Mapping[str, File]:
     if problems or not files:
         raise InputError(
             "\n".join(problems) or f"--tests: there are no files in {name_some(names)}",
-            remedy="Pass files and directories of the repository.",
+            remedy="Pass files and directories in the repository.",
         )
     return files
 

@@ -25,7 +25,7 @@ _MOST_CHANGED = 500
 _MOST_BYTES = 64 << 20
 _LARGEST_PATCH = 1000 << 10  # files of tasks have at most 1 MiB
 PROTECTED = (*DEFAULT_PROTECTED, "**/tests", "**/test", "**/test_*.py", "**/*_test.py")
-"""Globs of files that agents cannot change: the default ones, and tests anywhere. Hidden files always are."""
+"""Globs of files that agents cannot change: the defaults, and tests anywhere. Hidden files are always protected."""
 _TEST = re.compile(rb"^(?:\s*(?:async\s+)?def\s+test|class\s+Test)", re.MULTILINE)
 _HUNK = re.compile(r"^(@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@)(.*)$", re.MULTILINE)
 
@@ -93,7 +93,7 @@ def split(git: Git, commit: Commit, deadline: Deadline, *, hidden_paths: Sequenc
         raise RejectedError(Code.NO_SOURCE_CHANGE, "the fix changes no files that agents may change")
     try:
         patch = _patch(git, commit, [entry.path for entry in others], deadline).decode()
-    except UnicodeDecodeError:  # often in documentation, without which most fixes work
+    except UnicodeDecodeError:  # often in documentation, which most fixes do not need
         others = [entry for entry in others if role(entry.path) == "source"]
         try:
             patch = _patch(git, commit, [entry.path for entry in others], deadline).decode() if others else ""
@@ -175,7 +175,7 @@ def _patch(git: Git, commit: Commit, paths: Sequence[str], deadline: Deadline) -
 
 
 def is_test_module(path: str) -> bool:
-    """Whether pytest collects tests from a file of this name by default."""
+    """Whether pytest collects tests from a file with this name by default."""
     name = posixpath.basename(path)
     return name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
 
@@ -190,7 +190,7 @@ def with_canary(patch: str) -> str:
 
 
 def marked(path: str, data: bytes) -> bytes:
-    """A hidden Python file with a canary in a comment at its end, where no line number changes."""
+    """A hidden Python file with a canary in a comment at its end, so that no line number changes."""
     if not path.endswith(".py"):
         return data
     end = b"" if not data or data.endswith(b"\n") else b"\n"

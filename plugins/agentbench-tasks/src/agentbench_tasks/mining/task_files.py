@@ -27,7 +27,7 @@ _SLUG_LENGTH = 48
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes text of several lines as a block, and everything that YAML could read as something else in quotes."""
+    """Writes multi-line text as a block, and quotes text that YAML could read as another type."""
 
     def ignore_aliases(self, data: Any) -> bool:
         """Never write aliases, which task files do not allow."""
@@ -51,7 +51,7 @@ _Dumper.add_representer(dict, _mapping)
 
 @attrs.frozen(kw_only=True)
 class TaskText:
-    """What task.yaml contains besides the id, the suite and the files."""
+    """The contents of task.yaml, except for the id, the suite and the files."""
 
     url: str
     base: str  #: full SHA of the fix's parent
@@ -144,7 +144,7 @@ def install_task(staged: Path, suite: Path, task_id: str) -> Path:
 
 
 def _unwritten(path: Path, error: OSError) -> InputError | UnavailableError:
-    """The error for a directory; a full disk ends the command, since every other commit would fail, too."""
+    """The error for a directory; a full disk ends the command, since every other commit would also fail."""
     message = f"{path} cannot be written: {error.strerror}"
     if error.errno in _OF_DISK:
         return UnavailableError(message, remedy="Free some space, and run the command again to continue.")
@@ -152,8 +152,8 @@ def _unwritten(path: Path, error: OSError) -> InputError | UnavailableError:
 
 
 def remove_staged(directory: Path) -> None:
-    """Remove a staging directory, if it exists. A symbolic link is removed, not what it refers to."""
-    if directory.is_symlink():  # in a suite that somebody else has made
+    """Remove a staging directory, if it exists. A symbolic link is removed, not its target."""
+    if directory.is_symlink():  # in a suite that somebody else created
         directory.unlink()
     shutil.rmtree(directory, ignore_errors=True)
 

@@ -107,7 +107,8 @@ class Trials:
         return Outcomes(command=command, fail_to_pass=(), pass_to_pass=(), writable=writable)
 
     def public_command(self, outcomes: Outcomes) -> PublicCommand:
-        """A command that agents can run: tests of that part of the project, which pass, or fail because of the bug.
+        """A command that agents can run: tests of the affected part of the project, which pass, or fail because of the
+        bug.
 
         Raises RejectedError if none works.
         """
@@ -139,7 +140,7 @@ class Trials:
         raise failure
 
     def _targets(self, files: Sequence[str]) -> Sequence[Sequence[str]]:
-        """What public commands can name: existing files of the failing tests, else their directories, else all."""
+        """Arguments of public commands: existing files of the failing tests, else their directories, else all tests."""
         existing = [file for file in files if file in self.public]
         if existing:
             return [existing]
@@ -213,11 +214,12 @@ def _any_failed(tests: Mapping[str, str]) -> bool:
 def test_command(split: Split, public: frozenset[str], options: Sequence[str]) -> str:
     """The passing command: the hidden test files, and a few public ones of the changed source files.
 
-    If only data or helpers of tests changed, it names the nearest directories that contain public tests.
+    If only test data or helpers changed, it names the nearest directories that contain public tests.
     """
     named = list(split.test_modules)
     tested = {PurePosixPath(file).parent for file in public if is_test_module(file)}
-    # A file with another name is a test if public tests are next to it; else it may be data that looks like a test.
+    # A file with another name is a test if public tests are next to it; otherwise, it may be data that looks like a
+    # test.
     modules = [path for path in named if is_test_module(path) or PurePosixPath(path).parent in tested]
     if not modules:
         helpers = [path for path in split.hidden if PurePosixPath(path).name != "conftest.py"]
@@ -273,7 +275,7 @@ def _module(file: str) -> str:
 
 
 def _error_line(result: CommandResult) -> str:
-    """The line of a usage error that tells what is wrong; pytest prints where it looked after it."""
+    """The line of a usage error that states the problem; after it, pytest prints where it searched."""
     lines = f"{result.stdout.text}\n{result.stderr.text}".splitlines()
     return next((line.strip()[:200] for line in lines if "error:" in line), _last_line(result))
 

@@ -1,4 +1,4 @@
-"""Values that the steps of mining pass on: commits, codes, recipes, descriptions, times."""
+"""Values that the steps of mining exchange: commits, codes, recipes, descriptions, times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Code(enum.StrEnum):
     VERSION_ONLY = "VERSION_ONLY"  # only version numbers or dependencies changed in the source
     BOT = "BOT"  # written by a bot
     REVERT = "REVERT"  # reverts an earlier commit, or was itself reverted
-    DUPLICATE = "DUPLICATE"  # the same change as another commit, such as a back-port
+    DUPLICATE = "DUPLICATE"  # the same change as another commit, such as a backport
     MIXED_FILE = "MIXED_FILE"  # a changed file contains both source and tests
     UNSUPPORTED_FILE = "UNSUPPORTED_FILE"  # a changed file is a link, a submodule, a Git LFS pointer or binary source
     # the description
@@ -47,7 +47,7 @@ class Code(enum.StrEnum):
 
 
 OF_TEXT = frozenset({Code.NO_DESCRIPTION, Code.DESCRIPTION_REVEALS_FIX})
-"""Codes of commits that another description would help."""
+"""Codes of rejections that a different description could avoid."""
 
 
 @attrs.frozen(kw_only=True)
@@ -95,7 +95,7 @@ class Commit:
 
 @attrs.frozen(kw_only=True)
 class Recipe:
-    """How to create the environment of a commit."""
+    """Instructions for creating the environment of a commit."""
 
     key: str  #: digest of everything that the dependencies are resolved from; equal keys share an environment
     python: str  #: Python version, such as `3.11`
@@ -109,7 +109,7 @@ class Recipe:
 class Description:
     """The text of a task."""
 
-    text: str  #: what agents are asked
+    text: str  #: the text for agents
     source: str  #: `issue`, `pull_request`, `merge`, `merged_commits`, `commit_message` or `author`
 
 

@@ -1,4 +1,4 @@
-"""What the work on all commits of one command shares: its settings, the sandbox, and where tasks go."""
+"""Shared by the work on all commits of one command: its settings, the sandbox, and the destination of tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MiningSettings:
     strict_names: bool = False  #: whether to reject commits whose tests require names that only the fix introduces
     test_command: str = ""  #: the project's own test command; empty for pytest
     junit: str = ""  #: the JUnit report that the test command writes
-    setup: tuple[str, ...] = ()  #: setup commands instead of the ones that are found
+    setup: tuple[str, ...] = ()  #: setup commands instead of the detected ones
     timeout_sec: float = 300.0  #: time limit for one run of the tests
     setup_timeout_sec: float = 1800.0  #: time limit for one setup
     attack_sample: int = 3  #: number of adversarial agents that a task with safe witnesses must resist
@@ -30,7 +30,7 @@ class MiningSettings:
 
 @attrs.frozen(kw_only=True)
 class Workshop:
-    """What the work on all commits of one command shares."""
+    """Shared by the work on all commits of one command."""
 
     history: History
     root: Path  #: directory of the suite
@@ -44,4 +44,4 @@ class Workshop:
     discussions: Mapping[str, Discussion] = {}
     name_task: Callable[[str], str]  #: an unused task id for a title
     resists: Callable[[Task], str] | None = None
-    """Attacks a task, and returns why it is forgeable, or nothing; ``None`` if this is impossible here."""
+    """Attacks a task, and returns why it is forgeable, or an empty string; ``None`` if attacks are impossible here."""

@@ -23,12 +23,12 @@ _OF_TEST_TOOLS = frozenset({"pytest", "unittest", "mock", "self", "cls"})
 _BUILTINS = frozenset(dir(builtins))
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Names = Mapping[str, ast.expr | None]
-"""What local names stand for; ``None`` for a value that is not known."""
+"""The values of local names; ``None`` for an unknown value."""
 
 
 @attrs.frozen(kw_only=True)
 class Call:
-    """An expression whose value a failing test compares. ``inputs`` are the literals in it, in different variants."""
+    """An expression whose value a failing test compares. ``inputs`` are its literals, in different variants."""
 
     file: str  #: path of the hidden test in the workspace
     test: str  #: test function, with its class
@@ -85,7 +85,7 @@ def find_calls(text: str, file: str, tests: Collection[str]) -> tuple[Sequence[C
 
 
 class _UnknownError(Exception):
-    """An expression uses something that is not known, such as a fixture."""
+    """An expression uses an unknown value, such as a fixture."""
 
 
 class _Finder:
@@ -138,7 +138,7 @@ class _Finder:
                 self._other(statement, known)
 
     def _loop(self, loop: ast.For, known: dict[str, ast.expr | None]) -> None:
-        """A loop over a table of the test is like parameters."""
+        """A loop over a table of the test is treated like parameters."""
         items = self.module.items(loop.iter)
         rows = [_unpacked(loop.target, item, self.module) for item in items[:_MAX_ROWS]] if items else []
         if not rows or any(row is None for row in rows):
@@ -225,7 +225,7 @@ class _Finder:
                 self.calls[text, used] = attrs.evolve(earlier, inputs=inputs)
 
     def _substituted(self, expression: ast.expr, known: Names) -> ast.expr:
-        """The expression with the values of local names. Raises _UnknownError if one of them is not known."""
+        """The expression with the values of local names. Raises _UnknownError if one of them is unknown."""
         if any(
             isinstance(node, ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr) for node in ast.walk(expression)
         ):

@@ -73,13 +73,12 @@ def strengthen_task(
     agentbench tasks strengthen my-task --suite my-suite --sandbox docker --accept 1,3
 
     TASK is its id or directory. The calls in failing tests are repeated with other inputs, without and with the
-    reference solution. Proposed are values that were the same in all runs and that the unfixed program does not
-    return. Check that the description or the documentation specifies the values before you accept them. Accepted
-    assertions are written into a new hidden test file if the task is then valid and stronger.
+    reference solution. A value is proposed if it was the same in all runs and the unfixed program does not return it.
+    Check that the description or the documentation specifies the values before you accept them. Accepted assertions are
+    written into a new hidden test file if the task is then valid and stronger.
 
-    Without --accept and --json, the command asks for each proposal if it is used interactively. The numbers of
-    proposals are the same for the same seed and the same task. Exit code: 1 if there are no proposals, or if accepted
-    ones were not added.
+    Without --accept and --json, an interactive command prompts for each proposal. With the same seed and task,
+    proposals always have the same numbers. Exit code: 1 if there are no proposals, or if accepted ones were not added.
     """
     wanted = _numbers(accept)
     variant = variant_for_tasks(app, typed, "strengthening")
@@ -112,7 +111,7 @@ def strengthen_task(
 
 @attrs.frozen(kw_only=True)
 class _Result:
-    """What became of accepted proposals. ``problem`` is the reason why nothing was written."""
+    """The result for accepted proposals. ``problem`` is the reason why nothing was written."""
 
     after: Calibration | None = None
     written: Sequence[Path] = ()
@@ -134,7 +133,7 @@ class _Progress(Watcher):
 
 
 def is_terminal() -> bool:
-    """Whether a person can be asked."""
+    """Whether the command can prompt the user."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 

@@ -1,4 +1,4 @@
-"""The passing command of a task: which tests it runs, and how to make it run other files."""
+"""Parse the passing command of a task: the tests that it runs, and how to make it run other files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def with_other_files(command: str, files: Sequence[str], exists: Callable[[str],
 
 
 def with_file(command: str, file: str, beside: str) -> str:
-    """The command, which also runs a new test file if it names the test files that it runs.
+    """The command, with a new test file added if it lists its test files.
 
     Args:
         command: a command that runs pytest.

@@ -15,11 +15,11 @@ from agentbench_tasks.strengthen.values import canonical, leaves, source_of
 _MAX_SOURCE = 400
 """Maximum number of characters of all literals of a call. Longer calls are hard to review."""
 _MAX_TRIES = 40
-"""Variations of one literal that are considered for each wanted input."""
+"""Number of variations of one literal that are considered for each requested input."""
 _MAX_NUMBER = 10**12
 _NUMBER = re.compile(r"\d+")
 _WORD = re.compile(r"\w+")
-_SAFE_LETTERS = "bcdfghkmnprtvwxz"  # letters with which changed words rarely become other words
+_SAFE_LETTERS = "bcdfghkmnprtvwxz"  # letters that rarely turn a changed word into another word
 
 Inputs = tuple[Any, ...]
 

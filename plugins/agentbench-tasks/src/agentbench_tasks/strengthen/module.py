@@ -1,4 +1,4 @@
-"""The top level of a test file: what it defines, and the part of it that an expression needs."""
+"""The top level of a test file: its definitions, and the ones that an expression needs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Module:
         return bool(statements) or any(not _is_future(statement) for statement in self._stars)
 
     def constant(self, name: str) -> ast.expr | None:
-        """The value that is assigned to a name, once and nowhere else."""
+        """The value assigned to a name; ``None`` unless there is exactly one assignment."""
         statements = self._definitions.get(name, [])
         if len(statements) != 1 or not isinstance(statements[0], ast.Assign | ast.AnnAssign):
             return None
@@ -65,7 +65,7 @@ class Module:
         return statement.value if single else None
 
     def items(self, expression: ast.expr) -> Sequence[ast.expr] | None:
-        """The items of a list or tuple, also if it has a name; ``None`` for another expression."""
+        """The items of a list or tuple, literal or named; ``None`` for any other expression."""
         if isinstance(expression, ast.Name):
             value = self.constant(expression.id)
             return None if value is None or isinstance(value, ast.Name) else self.items(value)
@@ -114,7 +114,7 @@ def loaded_names(node: ast.AST) -> Sequence[str]:
 
 
 def _source(statement: ast.stmt, names: Collection[str]) -> str:
-    """The source of a statement; of an import only what is needed."""
+    """The source of a statement; for an import, only the needed names."""
     if isinstance(statement, ast.Import | ast.ImportFrom) and not _is_future(statement):
         aliases = [each for each in statement.names if each.name == "*" or _bound(each) in names]
         statement = copy.copy(statement)

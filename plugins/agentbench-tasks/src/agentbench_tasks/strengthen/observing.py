@@ -1,4 +1,4 @@
-"""Run calls with other inputs in the sandbox, without and with the reference solution, and read what they return."""
+"""Run calls with other inputs in the sandbox, without and with the reference solution, and read their results."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _KINDS = frozenset({"value", "raised", "problem"})
 
 @attrs.frozen(kw_only=True)
 class Observed:
-    """How one call ended: a value, an exception, or a problem that rules it out."""
+    """The result of one call: a value, an exception, or a problem that rules it out."""
 
     kind: Literal["value", "raised", "problem"]
     value: Any = None  #: the value; for an exception its class, for a problem a sentence
 
     @property
     def key(self) -> str:
-        """Equal for calls that ended in the same way."""
+        """Equal for calls with the same result."""
         return f"{self.kind} {canonical(self.value)}"
 
     @property
@@ -53,7 +53,7 @@ MISSING = Observed(kind="problem", value="it did not run")
 
 @attrs.frozen(kw_only=True)
 class Probe:
-    """A call with other inputs, and how it ended in each run."""
+    """A call with other inputs, and its result in each run."""
 
     call: Call
     inputs: Inputs
@@ -130,7 +130,7 @@ def _run(
     *,
     solved: bool,
 ) -> Mapping[int, Observed]:
-    """Run calls once: in their order, in the opposite order, and then in random orders."""
+    """Run calls once, in the order of this turn: the original, the reverse, or a random order."""
     order = list(numbers)
     if turn == 1:
         order.reverse()
@@ -172,7 +172,7 @@ def _parents(path: str) -> Sequence[str]:
 
 
 def _read(data: bytes, numbers: frozenset[int]) -> Mapping[int, Observed]:
-    """The results of a run. The program may have written anything: what is not valid, or not unique, is left out."""
+    """The results of a run. The program may have written anything: invalid or repeated results are left out."""
     found: dict[int, Observed] = {}
     for line in data.splitlines():
         try:

@@ -1,4 +1,4 @@
-"""Assertions that are proposed: several calls with other inputs, and the values that the reference solution returns."""
+"""Proposed assertions: several calls with other inputs, and the values that the reference solution returns."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MAX_VALUE = 400  # characters of one value
 _MAX_TOGETHER = 6
 """Maximum number of calls in one assertion."""
 _ENOUGH = 160
-"""Number of characters of values from which on no more calls are added to an assertion."""
+"""Number of characters of values at which no more calls are added to an assertion."""
 _UNCHANGED = "its values are the same in the unfixed program"
 _MIN_TO_SPLIT = 4
-"""Number of calls from which on they are distributed to two test functions."""
+"""Minimum number of calls that are split between two test functions."""
 
 
 @attrs.frozen(kw_only=True)
@@ -32,7 +32,7 @@ class Proposal:
     call: Call  #: the call in a failing test that is repeated with other inputs
     sources: tuple[str, ...]  #: the expressions
     values: tuple[str, ...]  #: their values with the reference solution, as Python source
-    unfixed: tuple[str, ...]  #: what the unfixed program returns or raises
+    unfixed: tuple[str, ...]  #: the results or exceptions of the unfixed program
 
     @property
     def name(self) -> str:
@@ -55,7 +55,7 @@ class Proposal:
 
 
 def make_proposals(probes: Sequence[Probe], limit: int) -> tuple[Sequence[Proposal], Sequence[Skipped]]:
-    """Group calls into at most ``limit`` assertions, and explain for which calls there is none."""
+    """Group calls into at most ``limit`` assertions, and explain why other calls have none."""
     by_call: dict[int, list[Probe]] = {}
     for probe in probes:
         by_call.setdefault(id(probe.call), []).append(probe)

@@ -90,7 +90,7 @@ def new_text(task: Task, added: Sequence[Addition], lists: Mapping[str, Sequence
 
 
 def staged(task: Task, into: Path, text: str, added: Sequence[Addition] = ()) -> Task:
-    """A copy of a task in another directory, with another task.yaml and additional hidden tests."""
+    """A copy of a task in another directory, with a different task.yaml and additional hidden tests."""
     directory = into / task.spec.id
     _write(directory / TASK_FILE, text)
     hidden = directory / task.spec.validation.files
@@ -114,7 +114,7 @@ def staged(task: Task, into: Path, text: str, added: Sequence[Addition] = ()) ->
 
 
 def apply(task: Task, text: str, added: Sequence[Addition]) -> Sequence[Path]:
-    """Write the new test files and task.yaml, and return their paths. If that fails, nothing remains written.
+    """Write the new test files and task.yaml, and return their paths. If that fails, all changes are undone.
 
     Raises InputError if the task has changed since it was read, or a file cannot be written.
     """

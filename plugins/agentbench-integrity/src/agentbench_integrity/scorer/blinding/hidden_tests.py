@@ -78,7 +78,7 @@ def hidden_files(hidden: Mapping[str, bytes]) -> Iterator[HiddenFile]:
 
 
 def top_modules(paths: Iterator[str]) -> Iterator[str]:
-    """Possible top-level modules of a repository: at its root, under ``src`` or the like, or outside of packages."""
+    """Possible top-level modules of a repository: at its root, in a directory such as ``src``, or outside packages."""
     files = [PurePosixPath(path) for path in paths if path.endswith((".py", ".pyi", ".so", ".pyx"))]
     packages = {path.parent for path in files if path.stem == "__init__"}
     for path in files:

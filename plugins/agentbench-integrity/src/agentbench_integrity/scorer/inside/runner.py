@@ -148,8 +148,8 @@ def _refuse_workspace_code(allowed: Any, checks: Checks) -> None:
 
 def main() -> int:
     """Run pytest as described in ``plan.json``, and return its exit code."""
-    # Exclude pytest's own modules from garbage collection: they stay anyway, and the collection at the end would take a
-    # tenth of a short session.
+    # Exclude pytest's own modules from garbage collection: they are never freed anyway, and the collection at the end
+    # would take a tenth of a short session.
     gc.freeze()
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]

@@ -1,1 +1,1 @@
-"""What a project of some years ago depends on, read from its files without running any of its code."""
+"""Find the dependencies of an old version of a project from its files, without running any of its code."""

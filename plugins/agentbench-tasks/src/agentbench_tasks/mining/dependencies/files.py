@@ -50,7 +50,7 @@ def json_object(tree: SourceTree, path: str) -> Mapping[str, Any]:
 
 
 def ini(source: str) -> Mapping[str, Mapping[str, str]]:
-    """The sections of an INI file. It is empty if the file is invalid."""
+    """The sections of an INI file; empty if the file is invalid."""
     parser = configparser.ConfigParser(interpolation=None, strict=False, allow_no_value=True)
     parser.optionxform = str  # type: ignore[assignment,method-assign] # extras differ in case
     try:
@@ -70,12 +70,12 @@ def python(source: str) -> ast.Module | None:
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """``value`` if it is a mapping with string keys, else an empty one."""
+    """``value`` if it is a mapping with string keys, else an empty mapping."""
     return value if isinstance(value, dict) and all(isinstance(key, str) for key in value) else {}
 
 
 def sequence(value: object) -> Sequence[Any]:
-    """``value`` if it is a list, else an empty one."""
+    """``value`` if it is a list, else an empty list."""
     return value if isinstance(value, list | tuple) else ()
 
 

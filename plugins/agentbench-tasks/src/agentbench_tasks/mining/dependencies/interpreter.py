@@ -22,14 +22,14 @@ _TOX = re.compile(r"\bpy(?:\{([\d,.\s]+)\}|3\.?(\d{1,2})\b)")
 
 @attrs.frozen(kw_only=True)
 class Choice:
-    """A Python version, and what is notable about it."""
+    """A Python version, with a note about it."""
 
     version: str
-    note: str = ""  #: for people; empty if the project names this version
+    note: str = ""  #: for people; empty if the project lists this version
 
 
 def choose_python(tree: SourceTree, project: Project, pythons: Sequence[str]) -> Choice:
-    """The newest available version that the project allows, preferably one that it names.
+    """The newest available version that the project allows, preferably one that it lists.
 
     Raises RejectedError if `requires-python` allows none.
     """
@@ -49,7 +49,7 @@ def choose_python(tree: SourceTree, project: Project, pythons: Sequence[str]) ->
 
 
 def _allows(alternatives: Sequence[SpecifierSet], version: str) -> bool:
-    """Whether some patch level of a version is allowed; pip checks the exact one."""
+    """Whether any patch level of a version is allowed; pip checks the exact version."""
     levels = [version] if version.count(".") > 1 else [f"{version}.{level}" for level in _PATCH_LEVELS]
     return not alternatives or any(specifiers.contains(level) for specifiers in alternatives for level in levels)
 

@@ -9,15 +9,15 @@ from typing import Any
 from agentbench_tasks.mining.dependencies.files import python, strings
 
 UNKNOWN = object()
-"""A value that only running the file would give."""
+"""A value that can only be determined by running the file."""
 _DEPTH = 40
 _LONGEST = 5000  # items or characters
 
 
 def setup_arguments(source: str) -> Mapping[str, Any]:
-    """Keyword arguments of ``setup(...)`` in a setup.py; those that are not literals are ``UNKNOWN``.
+    """Keyword arguments of ``setup(...)`` in a setup.py; arguments that are not literals are ``UNKNOWN``.
 
-    If there may be more of them, as in ``setup(**read())``, so is ``install_requires``.
+    If there may be more arguments, as in ``setup(**read())``, ``install_requires`` is also ``UNKNOWN``.
     """
     module = python(source)
     if module is None:  # Python 2
@@ -66,7 +66,7 @@ def _calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
 
 
 def _constants(scope: ast.Module | ast.FunctionDef, outer: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of names: those in ``outer``, and those that are assigned exactly once, at the top of ``scope``."""
+    """Values of names: the ones in ``outer``, and the ones assigned exactly once, at the top of ``scope``."""
     names = dict(outer)
     own: set[str] = set()
     for statement in scope.body:

@@ -18,7 +18,7 @@ _ELSEWHERE = frozenset(("git", "url", "path", "directory", "editable", "virtual"
 
 
 def locked(tree: SourceTree, project: str) -> tuple[str, tuple[Requirement, ...]]:
-    """The name of the first lock file, and `name==version` for each package that it has in exactly one version."""
+    """The name of the first lock file, and `name==version` for each package with exactly one version in it."""
     for path, key in _TOML.items():
         if found := _constraints(_packages(toml(tree, path, lock_file=True).get(key)), project):
             return path, found

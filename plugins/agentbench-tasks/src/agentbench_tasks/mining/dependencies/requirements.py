@@ -37,7 +37,7 @@ def requirement(line: str) -> Requirement | None:
 
 
 def requirements(lines: Iterable[str]) -> tuple[Requirement, ...]:
-    """Those lines that are requirements without a URL."""
+    """The lines that are requirements without a URL."""
     return tuple(parsed for line in lines if (parsed := requirement(line)))
 
 
@@ -82,7 +82,7 @@ def listing(tree: SourceTree, lines: Iterable[str], directory: str = "", seen: s
 
 
 def _joined(lines: Iterable[str]) -> Iterable[str]:
-    """Lines without comments; lines that end with a backslash are joined with the next one."""
+    """Lines without comments; a line that ends with a backslash is joined with the next one."""
     whole = ""
     for line in lines:
         whole += _COMMENT.sub("", line).strip()

@@ -67,7 +67,7 @@ class Source:
 
 
 def sources(tree: SourceTree, project: Project) -> Sequence[Source]:
-    """All places that list requirements of tests, best first: those for tests, for development, and for everything."""
+    """All places that list requirements of tests, best first: places for tests, for development, and for everything."""
     pyproject = toml(tree, "pyproject.toml")
     found = [
         *_groups(pyproject),
@@ -86,7 +86,7 @@ def sources(tree: SourceTree, project: Project) -> Sequence[Source]:
 
 
 def _without_project(source: Source, project: Project) -> Source:
-    """Turn requirements on the project itself, such as `name[tests]`, into extras, and add what the extras list."""
+    """Turn requirements on the project itself, such as `name[tests]`, into extras, and add the extras' requirements."""
     known = {canonicalize_name(name): name for name in project.extras}
     found: list[Requirement] = []
     extras: dict[str, None] = {}
@@ -144,7 +144,7 @@ def _dependency_groups(pyproject: Mapping[str, Any]) -> Mapping[str, Sequence[An
 
 
 def _group(groups: Mapping[str, Sequence[Any]], *names: str) -> tuple[Requirement, ...]:
-    """The requirements of groups, and of those that they include."""
+    """The requirements of groups, and of the groups that they include."""
     found: list[Requirement] = []
     order = list(dict.fromkeys(map(canonicalize_name, names)))
     seen = set(order)

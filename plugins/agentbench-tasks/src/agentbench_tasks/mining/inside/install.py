@@ -1,12 +1,12 @@
-"""Installs packages as of a date, with the Python that runs this file, which is that of the environment.
+"""Installs packages as of a date, with the environment's Python, which runs this file.
 
 The argument is a JSON object: ``date`` (ISO 8601), ``requirements`` and ``constraints`` (lists of requirements), and
 ``project``, which is null or an object: ``extras`` of the project in the current directory, and environment
 ``variables`` for its build. The dependencies of the project are installed, but not the project itself.
 
 The pip of the environment may be too old for ``--uploaded-prior-to``, so another one is downloaded for this command.
-Local directories and ``file:`` indexes contain no upload times, and pip would install their newest packages: they are
-not used. Other settings of pip that the user made for the index apply.
+Local directories and ``file:`` indexes are not used: they contain no upload times, and pip would install their newest
+packages. Other settings of pip that the user made for the index apply.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KEPT = (
     *("index-url", "extra-index-url", "trusted-host", "cert", "client-cert", "proxy", "keyring-provider"),
     *("timeout", "retries", "cache-dir", "no-cache-dir"),
 )
-"""Settings of pip that apply. No others do, such as ``find-links``, ``constraint`` or ``pre``."""
+"""The pip settings that apply. Others, such as ``find-links``, ``constraint`` and ``pre``, are ignored."""
 
 
 def settings() -> dict[str, str]:
@@ -72,7 +72,7 @@ class Installer:
         self.tool = directory / "tool"  # the newer pip
 
     def install(self, wanted: dict[str, Any]) -> None:
-        """Install what is wanted. Ends the program if that fails."""
+        """Install the requested packages. Ends the program if that fails."""
         download = ("install", "--quiet", "--no-deps", "--only-binary", ":all:", "--target", str(self.tool), PIP)
         if self.run("-m", "pip", *download):
             sys.exit(f"error: the package index has no {PIP}, which selects packages by date")
@@ -83,7 +83,7 @@ class Installer:
         files = ["-r", self.write("requirements.txt", lines)]
         if wanted["constraints"]:
             files += ["-c", self.write("constraints.txt", wanted["constraints"])]
-        # Packages that the image already has may be younger than the date; only --force-reinstall replaces them.
+        # Packages in the image may be newer than the date; only --force-reinstall replaces them.
         self.check(str(self.tool / "pip"), "install", *date, "--no-warn-script-location", "--force-reinstall", *files)
 
     def dependencies(self, date: tuple[str, ...], extras: list[str], variables: dict[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Call functions in the sandbox and report the values that they return. Runs within a test of pytest.
+"""Call functions in the sandbox and report the values that they return. Runs within a pytest test.
 
 The program under test runs in a child process, which reports through a pipe. If a call does not return in time or ends
 the process, the parent starts another child for the calls after it. All values are untrusted: only exact built-in types
@@ -29,7 +29,7 @@ _MAX_DEPTH = 12
 _MAX_DIGITS = 100
 _MAX_LINE = 400_000  # bytes
 _MAX_LOST = 2
-"""Calls of one group that may end the process or not return, before the others of the group are skipped."""
+"""How many calls of a group may end the process or fail to return before the rest of the group is skipped."""
 
 
 class _UnfitError(Exception):
@@ -37,7 +37,7 @@ class _UnfitError(Exception):
 
 
 def observe(calls: Sequence[Call]) -> None:
-    """Make each of these calls (number, group, function) that the plan lists, in its order, and write the results."""
+    """Make the calls (number, group, function) listed in the plan, in its order, and write the results."""
     with open(os.path.join(os.environ["AGENTBENCH_INPUTS"], "plan.json"), encoding="ascii") as file:
         plan = json.load(file)
     by_number = {number: (number, group, function) for number, group, function in calls}
