@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make demo    set up, and run the bundled suite with the reference solutions (no Docker, no key)"
-	@echo "make test    set up, run the tests but the longest, and list those that cannot run here"
+	@echo "make test    set up, run all but the longest tests, and list the ones that cannot run here"
 	@echo "make test-long  run the tests that make test leaves out: the slow ones, and those to run before a release"
 	@echo "make check   lint, types, and quick tests that need no engine; takes about a minute and a half"
 	@echo "make lint    ruff, import contracts        make types   mypy, strict"

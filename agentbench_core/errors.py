@@ -39,7 +39,7 @@ class AgentBenchError(Exception):
         super().__init__(message)
         self.message = message  #: what went wrong
         self.remedy = remedy  #: the next step, or empty
-        self.parts: Sequence[AgentBenchError] = ()  #: the errors that this one lists, if it stands for several
+        self.parts: Sequence[AgentBenchError] = ()  #: the errors that this one lists, if it combines several
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.remedy}" if self.remedy else self.message
@@ -146,7 +146,7 @@ class Obstacles:
 
     @property
     def errors(self) -> Sequence[AgentBenchError]:
-        """What was collected, without duplicates."""
+        """The collected errors, without duplicates."""
         return list(self._errors.values())
 
     def add(self, error: AgentBenchError) -> None:

@@ -16,7 +16,7 @@ OURS = frozenset(
     f"agentbench-{name}"
     for name in ("bridge", "core", "docker", "integrity", "openrouter", "report", "runs", "tasks", "testing", "workers")
 )
-"""Distributions whose commands are on the page, whatever else is installed."""
+"""Distributions whose commands are on the page, regardless of other installed ones."""
 
 HEAD = """\
 # Command line

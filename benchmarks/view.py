@@ -1,6 +1,6 @@
 """The time until a run with 1,000 attempts and 200 MB of events can be read in a browser. Run by ``make bench``.
 
-The first paint is that of the browser (PerformancePaintTiming), from the start of the navigation. A page is opened once
+The first paint is the browser's (PerformancePaintTiming), from the start of the navigation. A page is opened once
 before its measured rounds, except in rows with "first", for which the server has just been started. Figures are
 medians.
 """

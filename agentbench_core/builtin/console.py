@@ -133,7 +133,7 @@ def _reasons(records: Sequence[AttemptRecord]) -> Iterator[str]:
 
 
 def _hardest(counted: Sequence[AttemptRecord], links: MarkdownLinks) -> Iterator[str]:
-    """The tasks with the lowest pass rates, among those with a scored attempt that did not pass."""
+    """The tasks with the lowest pass rates, among tasks with a scored attempt that did not pass."""
     tasks: dict[str, list[AttemptRecord]] = {}
     for record in counted:
         tasks.setdefault(record.task_id, []).append(record)

@@ -189,7 +189,7 @@ def _without_cost(completion: Completion) -> Completion:
 def _request_key(request: Request, cache: dict[int, str], dates: frozenset[datetime.date]) -> _RequestKey:
     """The key of a request. ``cache`` maps ids of message objects to digests, since recordings share messages.
 
-    ``dates`` are treated as equal to each other, and to those of the other requests.
+    ``dates`` are treated as equal to each other, and to the dates of the other requests.
     """
     for message in request.messages:
         if id(message) not in cache:

@@ -120,7 +120,7 @@ def run(
     retried, with the settings and tasks of that run. With --like, the plan in the run.json of an earlier run is
     repeated as a new run; differences are printed and recorded.
 
-    Exit codes: 0 all attempts ran, whatever their results; 2 invalid input; 3 this machine lacks a requirement;
+    Exit codes: 0 all attempts ran, regardless of their results; 2 invalid input; 3 this machine lacks a requirement;
     4 the run ended early; 130 interrupted.
     """
     if resumed and like:
@@ -204,7 +204,7 @@ def _new_group(
     selected = resolved_variants(app, typed, find, allow_unisolated=allow_unisolated, obstacles=obstacles)
     resolved, tasks = selected.variants, selected.tasks
     variants: Sequence[Variant] = ()
-    if selected.complete:  # otherwise the missing settings would be reported as problems, too
+    if selected.complete:  # otherwise the missing settings would also be reported as problems
         variants = gathered_variants(app, resolved, tasks, obstacles, allow_unisolated=allow_unisolated)
     else:
         for wrong in wrong_components(selected.shared, app.registry):

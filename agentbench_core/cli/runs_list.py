@@ -115,8 +115,8 @@ def list_command(out: str, selects: RunFilter, filters: str, as_json: bool) -> N
     agentbench runs list --suite custom-dev --variant 'base*' --since 2026-01-01
     agentbench runs list --tag ticket=42 --status completed
 
-    PASSED is the number of attempts that passed, of those with a score. COST is the recorded cost in US dollars of all
-    attempts, including those that were retried. TIME is the time during which at least one attempt ran.
+    PASSED is the number of scored attempts that passed. COST is the recorded cost in US dollars of all attempts,
+    including retried ones. TIME is the time during which at least one attempt ran.
     """
     runs = selected_runs(Path(out), selects, filters, as_json=as_json)
     if as_json:

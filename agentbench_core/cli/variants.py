@@ -19,7 +19,7 @@ from agentbench_core.plugin.registry import Registry
 
 @attrs.frozen(kw_only=True)
 class Selection:
-    """What the flags of a command select."""
+    """The selection made by the flags of a command."""
 
     variants: Mapping[str, Resolved]  #: the settings of each variant by name; without variants that are invalid
     tasks: Sequence[Task]  #: the tasks; empty if they are invalid
@@ -124,7 +124,7 @@ def _only_model(resolved: Resolved, registry: Registry) -> Sequence[Layer]:
 
 
 def _shared_sandbox(resolved: Mapping[str, Resolved], registry: Registry, *, isolated: bool) -> Sequence[Layer]:
-    """The sandbox for variants that set none: that of the other variants, or the isolated sandbox if required."""
+    """The sandbox for variants that set none: the other variants' sandbox, or the isolated sandbox if required."""
     named = [variant.leaves for variant in resolved.values() if variant.leaves["sandbox.name"].origin != "default"]
     if named:
         leaves = {key: leaf for key, leaf in named[0].items() if key.startswith("sandbox.")}

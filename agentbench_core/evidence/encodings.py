@@ -79,7 +79,7 @@ class SecretFinder:
     def __init__(self, values: Mapping[str, str]) -> None:
         """Take the values to find, each with its name."""
         plain = {form: name for value, name in values.items() for form in encodings(value)}
-        # In a view, the value's own backslashes are removed, with or without what they seem to escape.
+        # In a view, the value's own backslashes are removed, with or without the character that they seem to escape.
         bare = {form.replace(b"\\", b""): name for form, name in plain.items()}
         self._plain = _Forms(plain)
         self._views = [

@@ -17,7 +17,7 @@ TAGS = "tags.json"
 REPO = "repo"
 """Directory of the files that differ from the prepared tree, relative to the attempt's directory."""
 WORKSPACE = "workspace.json"
-"""The rest of that difference: removed files, links, modes and what is missing in the directory."""
+"""The rest of that difference: removed files, links, modes, and files that are missing in the directory."""
 
 CONVERSATION = "agent/conversation.jsonl"
 TOOL_CALLS = "agent/tool_calls.jsonl"

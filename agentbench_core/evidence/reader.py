@@ -67,7 +67,7 @@ class RunDirectory:
         return requests(self.conversation(task_id, repeat))
 
     def conversation(self, task_id: str, repeat: int) -> Iterator[ConversationEntry]:
-        """The calls of :meth:`answers` as recorded, each with only what was new in it."""
+        """The calls of :meth:`answers` as recorded, each with only its new parts."""
         for where, value in self._lines_of(task_id, repeat, layout.CONVERSATION):
             yield load(value, ConversationEntry, where=where)
 
@@ -107,7 +107,8 @@ class RunDirectory:
         return path if inside else None
 
     def spent_usd(self) -> float:
-        """The cost of models so far: all exchanges sent or about to be sent, including those of superseded attempts.
+        """The cost of models so far: all exchanges sent or about to be sent, including exchanges of superseded
+        attempts.
 
         If the cost of an exchange is unknown, its reservation counts.
         """

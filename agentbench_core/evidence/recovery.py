@@ -52,7 +52,7 @@ def lock_run(directory: Path) -> Iterator[None]:
 
 @attrs.frozen(kw_only=True)
 class Recovery:
-    """A recovered directory: the number of its last event, and what was done."""
+    """A recovered directory: the number of its last event, and a description of the recovery."""
 
     last_seq: int
     notes: tuple[str, ...]
@@ -100,7 +100,7 @@ def manifests(directory: Path) -> Iterator[dict[str, Any]]:
 
 
 def restore_manifest(directory: Path) -> Sequence[str]:
-    """Restore ``run.json`` from the events if it is missing, damaged or edited, and describe what was done.
+    """Restore ``run.json`` from the events if it is missing, damaged or edited, and describe the changes.
 
     The old file is saved, as by ``rebuild``. Does nothing if the events contain no copy of ``run.json``.
     Raises InputError if another process is writing to the directory, and OSError on a disk error.
@@ -119,7 +119,7 @@ def restore_manifest(directory: Path) -> Sequence[str]:
 
 
 def rebuild(directory: Path) -> Sequence[str]:
-    """Rebuild ``attempts.jsonl`` from the events, and describe what was done.
+    """Rebuild ``attempts.jsonl`` from the events, and describe the changes.
 
     Damaged lines are skipped; a record whose event is damaged or missing stays in its place, and gets a new event. The
     old files are saved, with ``.before-rebuild`` and a number appended to their names.

@@ -179,7 +179,7 @@ def status(directory: Path) -> str:
 
 
 def _replaced_lines(every: Callable[[], Iterator[Line]]) -> tuple[int, set[int]]:
-    """The number of lines, and the indexes of those that are not the result of their (task, variant, repeat)."""
+    """The number of lines, and the indexes of lines that are not the result of their (task, variant, repeat)."""
     superseded: set[str] = set()
     seen: defaultdict[tuple[str, str], int] = defaultdict(int)  # one bit per repeat, to save memory
     repeated: set[tuple[str, str, int]] = set()

@@ -2,7 +2,7 @@
 
 Files and flags are both layers. A later layer wins, setting by setting; selecting another component
 (``agent``, ``llm``, ``sandbox``, ``scorer``) drops the options that earlier layers set for the old one. Only
-``artifacts.redact`` is the union of all layers, so that no layer can switch off the redaction of another one.
+``artifacts.redact`` is the union of all layers, so that no layer can disable the redaction of another layer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ModelSettings:
 
 @attrs.frozen(kw_only=True)
 class LimitSettings:
-    """Limits of every attempt; they override those of the task."""
+    """Limits of every attempt; they override the task's limits."""
 
     max_steps: int | None = option(None, help="maximum number of tool calls", minimum=1)
     timeout_sec: float | None = option(None, help="seconds for agent and scoring phases", minimum=1, maximum=604_800)
@@ -57,7 +57,7 @@ class LimitSettings:
 
 @attrs.frozen(kw_only=True)
 class ArtifactSettings:
-    """Files to save from every attempt; they override those of the task, except for ``redact``."""
+    """Files to save from every attempt; they override the task's settings, except for ``redact``."""
 
     keep_workspace: bool | None = option(
         None, help="save differences from the prepared workspace; null: same as the task"
@@ -93,7 +93,7 @@ class Settings:
     scorer: Choice = Choice(name="tests")  #: the scorer
     executor: Choice = Choice(name="threads")  #: where attempts run
     model: ModelSettings = ModelSettings()  #: the model and its sampling parameters
-    limits: LimitSettings = LimitSettings()  #: limits of every attempt; they override those of the task
+    limits: LimitSettings = LimitSettings()  #: limits of every attempt; they override the task's limits
     artifacts: ArtifactSettings = ArtifactSettings()  #: files to save from every attempt
     tools: tuple[str, ...] = ("apply_patch", "list_files", "read_file", "run", "search")  #: names of the tools
     tool: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)  #: options of tools, by name

@@ -99,7 +99,8 @@ class AttemptContext:
     delegate: Callable[[SubAgentRequest], AttemptContext] = _no_sub_agent
     """Record the delegation to a sub-agent, and return the sub-agent's context; its usage also counts here.
 
-    A parent may catch a sub-agent's BudgetExceeded; its own ``budget.check()`` raises if its budget is used up too.
+    A parent may catch a sub-agent's BudgetExceeded; its own ``budget.check()`` raises if its own budget is also used
+    up.
     """
     script: tuple[ToolCall, ...] = ()
     """The reference solution as tool calls, for agents with the ``needs_oracle`` capability."""

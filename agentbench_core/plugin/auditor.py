@@ -77,7 +77,7 @@ class TaskProblem:
 
     rule: str  #: short name of the broken rule
     reason: str  #: what is wrong
-    remedy: str  #: what to do about it
+    remedy: str  #: the remedy
 
 
 class Auditor(Protocol):

@@ -30,9 +30,9 @@ class Finding:
     """``failed``: no run with this component is possible. ``warning``: some runs may fail, or something can be better.
     """
     detail: str
-    """What was found, on one line: with versions, paths and sizes, but never the value of a secret."""
+    """The finding, on one line: with versions, paths and sizes, but never the value of a secret."""
     remedy: str = ""
-    """What the user can do, such as a command; one line per alternative. Required unless the status is ``ok``."""
+    """The remedy, such as a command; one line per alternative. Required unless the status is ``ok``."""
 
 
 Checks = Mapping[str, Callable[[], Finding]]

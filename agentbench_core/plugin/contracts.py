@@ -126,7 +126,7 @@ class RunView(Protocol):
         """Each answered model call of the last attempt at a task, in order: agent, request, response."""
 
     def conversation(self, task_id: str, repeat: int) -> Iterator[ConversationEntry]:
-        """The calls of :meth:`answers` as recorded, each with only what was new in it."""
+        """The calls of :meth:`answers` as recorded, each with only its new parts."""
 
     def tool_calls(self, task_id: str, repeat: int) -> Iterator[Mapping[str, Any]]:
         """Each tool call of the last attempt at a task, in order, as recorded: ``step``, ``call``, ``result``."""

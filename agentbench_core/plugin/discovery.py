@@ -1,4 +1,4 @@
-"""Discover plugins by entry point, load each of them separately, and record the errors of those that fail."""
+"""Discover plugins by entry point, load each of them separately, and record the errors of plugins that fail."""
 
 from __future__ import annotations
 

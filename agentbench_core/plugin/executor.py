@@ -82,7 +82,7 @@ class RemoteWork(Protocol):
         Args:
             peer: the identity of the worker, as far as the connection proves one; otherwise empty.
             method: name of the method.
-            document: what the worker sent, parsed from JSON. It is not trusted.
+            document: the worker's document, parsed from JSON. It is not trusted.
         """
 
     def lost(self, worker: str, why: str) -> None:
@@ -101,7 +101,7 @@ class Executor(Protocol):
     def run(self, work: Work) -> None:
         """Run the attempts, and return when :meth:`Work.take` has returned ``None`` in every place.
 
-        Called once, in a thread of its own. Raises UnavailableError if no place is left; the run can be resumed.
+        Called once, in its own thread. Raises UnavailableError if no place is left; the run can be resumed.
         """
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ class ExpectedCalls:
     """Cost limit of the run or an attempt, whichever is lower. If set, no call may exceed the reported prices."""
     deadline: Deadline  #: end of the preflight
     forwards: bool = False
-    """Whether the requests are those of an agent's own client, which are forwarded: see :class:`NativeExchange`."""
+    """Whether the requests come from an agent's own client and are forwarded: see :class:`NativeExchange`."""
 
 
 class NativeExchange(Protocol):

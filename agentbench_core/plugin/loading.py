@@ -84,7 +84,7 @@ def _call_hooks(manager: pluggy.PluginManager, source: Provenance, notes: list[s
 
 @contextlib.contextmanager
 def silenced(notes: list[str], action: str = "loaded") -> Iterator[None]:
-    """Capture what a plugin prints, which would corrupt the output of a command, and note its first line."""
+    """Capture a plugin's output, which would corrupt the output of a command, and note its first line."""
     message = io.StringIO()
     try:
         with contextlib.redirect_stdout(message), contextlib.redirect_stderr(message):

@@ -38,7 +38,7 @@ _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
     "agentbench-view": {"command": ["view"]},
     "agentbench-workers": {"executor": ["workers"], "command": ["executor", "worker"]},
 }
-"""The other distributions of this project, and some of what they register, for hints about missing components."""
+"""The other distributions of this project, and some of their components, for hints about missing ones."""
 
 
 def provided_by(kind: str, name: str) -> str:
@@ -122,7 +122,7 @@ class Registry:
         self._unusable = dict(sorted(unusable.items()))
 
     def all(self, kind: str | None = None) -> Sequence[Component]:
-        """Every component, or those of one kind, sorted by kind and name."""
+        """Every component, or every component of one kind, sorted by kind and name."""
         return [component for component in self._components if kind in (None, component.kind)]
 
     def names(self, kind: str) -> Sequence[str]:

@@ -36,7 +36,7 @@ class SetupLog(Protocol):
 
 
 class Sandbox(Protocol):
-    """A started environment. Used by one thread at a time; ``close`` may be called from another one."""
+    """A started environment. Used by one thread at a time; ``close`` may be called from another thread."""
 
     def exec(
         self,

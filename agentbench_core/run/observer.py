@@ -25,9 +25,9 @@ class RunObserver:
         Args:
             variant: name of the variant.
             directory: the run directory.
-            attempts: number of planned attempts, including those that are already recorded.
+            attempts: number of planned attempts, including recorded ones.
             recorded: the records that a resumed run keeps.
-            spent_usd: US dollars that a resumed run has already spent, including those of attempts that it retries.
+            spent_usd: US dollars that a resumed run has already spent, including attempts that it retries.
         """
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:

@@ -41,7 +41,7 @@ class Check:
 
     name: str  #: name of the check
     status: Status  #: whether there is a problem
-    detail: str  #: what was found
+    detail: str  #: the finding
     remedy: str = ""  #: the remedy; empty if there is no problem
     error: AgentBenchError | None = attrs.field(default=None, repr=False, eq=False)
     """The error that a run would end with; ``None`` if this check does not prevent it."""

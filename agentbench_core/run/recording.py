@@ -112,7 +112,7 @@ class MemoryEvidence:
         """Ignored."""
 
     def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool) -> None:
-        """Keep both streams, replacing those of an earlier phase."""
+        """Keep both streams, replacing the streams of an earlier phase."""
         self._streams = (stdout, stderr)
 
     def cleaned(self, value: object) -> Any:

@@ -38,7 +38,7 @@ _FOR_PROGRAMS = {
     "sandbox": ("programs", "cannot run agents that are programs"),
     "llm": ("forwards", "cannot forward requests of the agent's own client"),
 }
-"""The capability that an agent with ``needs_sandbox`` needs, by kind, and what is impossible without it."""
+"""The capability that an agent with ``needs_sandbox`` needs, by kind, and the limitation without it."""
 
 
 def check_program_support(agent: Component, used: Component, registry: Registry) -> None:

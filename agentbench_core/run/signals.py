@@ -80,7 +80,7 @@ def run_in_thread(work: Callable[[], T], name: str, until: Deadline, *, grace: f
 
 
 def in_thread(work: Callable[[], T], name: str) -> tuple[threading.Thread, Future[T]]:
-    """Start ``work`` in its own thread. The future gets its result, or whatever it raises."""
+    """Start ``work`` in its own thread. The future receives its result, or the exception that it raises."""
     future: Future[T] = Future()
 
     def run() -> None:

@@ -134,7 +134,7 @@ class Variant:
 
 
 def model_info(provider: str, model: ModelSettings, *, forwards: bool) -> ModelInfo:
-    """A model with the default output limit if none is set; ``forwards``: requests are those of a program."""
+    """A model with the default output limit if none is set; ``forwards``: requests come from a program."""
     return ModelInfo(
         provider=provider,
         name=model.name,

@@ -26,7 +26,7 @@ class DateRange:
         return self.since is not None or self.until is not None
 
     def includes(self, text: str) -> bool:
-        """Whether a date, such as that of a task, is in the range. An empty date is in no limited range."""
+        """Whether a date, such as a task's, is in the range. A limited range never contains an empty date."""
         if not self.is_limited:
             return True
         if not text:

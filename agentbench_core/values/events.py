@@ -43,7 +43,7 @@ class RunResumed:
 
 @attrs.frozen(kw_only=True)
 class ShardMerged:
-    """The run of a shard was merged into this run; its events follow, except those of the run as a whole."""
+    """The run of a shard was merged into this run; its events follow, except for events of the whole run."""
 
     run: MergedRun  #: that run
 
@@ -180,7 +180,7 @@ class PatchApplied:
 
 @attrs.frozen(kw_only=True)
 class Delegation:
-    """An agent delegates to another one. Names are unique within the attempt."""
+    """An agent delegates to a sub-agent. Names are unique within the attempt."""
 
     parent: str = attrs.field(validator=_TEXT)  #: name of the agent that delegates
     child: str = attrs.field(validator=_TEXT)  #: name of the sub-agent

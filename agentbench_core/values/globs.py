@@ -73,7 +73,7 @@ def _parse(glob: str) -> _Glob:
     if not path or len(glob) > LONGEST:
         raise InputError(f"{glob[:60]!r} is not a valid glob: it is {'too long' if path else 'empty'}")
     segments: list[_Segment | str] = [_STAR if part == "**" else _segment(part, glob) for part in path.split("/")]
-    if segments[-1] == _STAR:  # at the end, `**` matches what is inside a directory: at least one segment
+    if segments[-1] == _STAR:  # at the end, `**` matches the contents of a directory: at least one segment
         segments[-1:] = [(_STAR,), _STAR]
     if "/" not in text.rstrip("/"):
         segments.insert(0, _STAR)

@@ -124,7 +124,7 @@ class ToolResult:
     """The result of a tool call: ``fields`` on success, a code and a message on failure."""
 
     ok: bool = attrs.field(validator=instance_of(bool))  #: whether the call succeeded
-    fields: Mapping[str, Any] = attrs.field(factory=dict)  #: what the agent sees, by name
+    fields: Mapping[str, Any] = attrs.field(factory=dict)  #: the values shown to the agent, by name
     error_type: str = attrs.field(default="", validator=_TEXT)  #: short code of a failure, such as `not_found`
     error_message: str = attrs.field(default="", validator=_TEXT)  #: explanation of a failure, for the agent
 
@@ -240,7 +240,7 @@ class ModelFacts:
     """The maximum output of one call in tokens; the harness lowers it to the maximum that the variant requests."""
     usd_per_million_input: float | None = attrs.field(default=None, validator=optional(_amount))  #: price in USD
     usd_per_million_output: float | None = attrs.field(default=None, validator=optional(_amount))  #: price in USD
-    usd_per_request: float = attrs.field(default=0.0, validator=_amount)  #: USD for each call, besides its tokens
+    usd_per_request: float = attrs.field(default=0.0, validator=_amount)  #: USD per call, added to token costs
     known: Mapping[str, str] = attrs.field(factory=dict)
     """Other facts worth recording, such as the version of a price list."""
     warnings: tuple[str, ...] = ()
@@ -249,7 +249,7 @@ class ModelFacts:
 
 @attrs.frozen(kw_only=True)
 class ConversationEntry:
-    """One line of ``conversation.jsonl``: an answered call, with only what is new since the agent's previous line."""
+    """One line of ``conversation.jsonl``: the parts of an answered call that are new since the previous line."""
 
     call: int  #: number of the call in the attempt, from 1
     agent: str = ""  #: the agent that made the call

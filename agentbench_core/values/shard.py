@@ -62,7 +62,7 @@ def parse_shard(text: str) -> Shard:
 
 
 def planned_repeats(task_id: str, repeats: int, shard: Shard | None) -> Sequence[int]:
-    """The repeats of a task that are planned: all of them, or those of the shard."""
+    """The planned repeats of a task: all of them, or the shard's."""
     every = range(1, repeats + 1)
     return every if shard is None else [repeat for repeat in every if shard.takes(task_id, repeat)]
 

@@ -18,7 +18,7 @@ from agentbench_core.workspace.git import Git, GitFailedError
 from agentbench_core.workspace.sources import Source, masked
 
 _OPTIONS = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-show-forced-updates")
-_SCOPES = ("system", "global", "command")  # not that of a repository
+_SCOPES = ("system", "global", "command")  # not the scopes of a repository
 _SSH_WITHOUT_OPTIONS = ("plink", "putty", "simple", "tortoiseplink")  # values of ssh.variant
 
 

@@ -37,7 +37,7 @@ class TreeEntry:
     """
 
     path: str  #: relative; bytes that are not UTF-8 are surrogate escapes
-    kind: EntryKind  #: what it is
+    kind: EntryKind  #: its kind
     status: os.stat_result  #: its status; links are not followed
     target: str = ""
     """The target of a link."""

@@ -72,7 +72,7 @@ class Conversation:
         Args:
             context: the attempt; its ``llm`` must be set.
             system: the first message.
-            tools: tools that the model may call; by default those of the context.
+            tools: tools that the model may call; by default the context's tools.
             window: context window in tokens, used if the provider does not report it.
         """
         assert context.llm is not None, (

@@ -109,7 +109,7 @@ class LiveProgress(Display):
     def _attempts(
         self, running: Sequence[RunningAttempt], now: float, room: int, width: int
     ) -> Sequence[RenderableType]:
-        """The slowest attempts, one per line; the last line counts those that do not fit."""
+        """The slowest attempts, one per line; the last line states how many do not fit."""
         shown = running if len(running) <= room else running[: max(1, room - 1)]
         self._widest_name = max([self._widest_name, *(cell_len(each.title) for each in shown)])
         table = Table.grid(

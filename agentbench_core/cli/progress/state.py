@@ -27,7 +27,7 @@ from agentbench_core.values.events import (
 from agentbench_core.values.record import AttemptRecord
 from agentbench_core.values.text import escape_control, shorten
 
-_WIDEST = 200  # characters of what an attempt is doing; terminals show what fits
+_WIDEST = 200  # maximum characters of an attempt's current action; terminals shorten it
 
 
 @attrs.define(kw_only=True)
@@ -65,7 +65,7 @@ class Totals:
 
 @attrs.define(kw_only=True)
 class RunningAttempt:
-    """An attempt that has not ended, or a reporter. Times are those of the monotonic clock."""
+    """An attempt that has not ended, or a reporter. Times are from the monotonic clock."""
 
     variant: str  #: name of the variant; empty for a reporter
     name: str  #: task and repetition, or the reporter
@@ -93,7 +93,7 @@ class TimeLeft:
     """An estimate of the time until all attempts have finished."""
 
     seconds: float  #: seconds from now
-    basis: str  #: what the estimate is based on, for people
+    basis: str  #: the basis of the estimate, for people
 
 
 class RunState(RunObserver):
@@ -124,7 +124,7 @@ class RunState(RunObserver):
     def run_started(
         self, variant: str, directory: Path, attempts: int, recorded: Sequence[AttemptRecord], spent_usd: float
     ) -> None:
-        """Count what a resumed run has already recorded."""
+        """Count the attempts that a resumed run has already recorded."""
         with self.lock:
             totals = self.variants[variant] = Totals(planned=attempts, cost_usd=spent_usd)
             for record in recorded:

@@ -21,12 +21,12 @@ from agentbench_core.workspace.tree import Tree
 class FrozenChange:
     """The change made in an attempt. Part of it is scored; the rest, except tool caches, is excluded and labeled."""
 
-    included: tuple[Change, ...]  #: what is scored
+    included: tuple[Change, ...]  #: the scored changes
     excluded: tuple[str, ...]  #: paths of everything else
-    diff: bytes  #: unified diff of what is included, for readers
-    labels: tuple[Label, ...]  #: labels for what is excluded, and for protected files that agents are allowed to edit
+    diff: bytes  #: unified diff of the included changes, for readers
+    labels: tuple[Label, ...]  #: labels for excluded changes, and for protected files that agents are allowed to edit
     all_changes: tuple[Change, ...] = ()  #: included and excluded changes, without tool caches
-    oddities: tuple[str, ...] = ()  #: what a snapshot cannot represent, and why there is none if it failed
+    oddities: tuple[str, ...] = ()  #: items that a snapshot cannot represent, or why the snapshot failed
 
 
 def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: Task) -> FrozenChange:

@@ -58,7 +58,7 @@ class FinalState:
     links: tuple[Link, ...] = ()
     omitted: tuple[Omitted, ...] = ()
     odd: tuple[str, ...] = ()
-    """Descriptions of what a snapshot cannot represent, such as large files, FIFOs and nested repositories."""
+    """Descriptions of items that a snapshot cannot represent, such as large files, FIFOs and nested repositories."""
 
 
 def save_final_state(

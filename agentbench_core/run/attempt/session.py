@@ -42,7 +42,7 @@ class Session:
     models: Mapping[str, OpenModels] = attrs.field(factory=dict)
     """Opens the models of an attempt, by variant."""
     accept: Callable[[AttemptPlan, Environment], None] = lambda plan, environment: None
-    """Raises RunStoppedError if an environment differs from that of other attempts on the task."""
+    """Raises RunStoppedError if an environment differs from the one of other attempts on the task."""
     opened: float = attrs.field(factory=time.monotonic)
     """When the attempts started, on the monotonic clock; in a resumed run, when the remaining ones started."""
 
@@ -80,7 +80,7 @@ def open_session(
         workers: number of parallel attempts, for providers that limit their callers.
         max_cost_usd: maximum cost of each run.
         min_free_mb: attempts wait while fewer MiB of disk space than this are free.
-        obstacles: problems that were found before; those of this function are added, and all are raised together.
+        obstacles: problems that were found before; more problems are added, and all are raised together.
         elsewhere: attempts run in other processes, so the sandbox need not be available here.
 
     Raises:

@@ -69,7 +69,7 @@ def blocking_changes(before: RunManifest, now: RunManifest, used: Collection[str
 
 
 def differences(before: RunManifest, now: RunManifest, used: Collection[str]) -> tuple[str, ...]:
-    """All differences between the manifest of a run and that of a run that repeats its plan.
+    """All differences between the manifests of a run and of a run that repeats its plan.
 
     Unlike :func:`blocking_changes`, this includes differences that should not affect results; the reader decides.
 
@@ -121,7 +121,7 @@ def plan_differences(one: RunManifest, other: RunManifest) -> tuple[str, ...]:
 
 
 def environment_differences(like: ReproducedRun, now: RunDirectory) -> tuple[str, ...]:
-    """How the environments of a run differ from those of the run whose plan it repeats, as far as both exist.
+    """How the environments of a run differ from the environments of the run whose plan it repeats, if both exist.
 
     Compares digests and facts reported by the sandbox: image, interpreter, packages. run.json has none of these, since
     it is written before environments are prepared. An unreadable run is reported as not compared.

@@ -191,7 +191,7 @@ def open_run_writer(
             observer.note(f"{directory.name}: {note}")
         _tag(store, group)
         rest = resume(before, store, plans, allow_changes=group.allow_changes)
-        if rest.plans:  # otherwise the manifest is kept, whatever has changed since
+        if rest.plans:  # otherwise the manifest is kept, regardless of later changes
             store.write_manifest(manifest)
         (directory / SUMMARY).unlink(missing_ok=True)  # outdated from now on
         kept = len(rest.recorded)
@@ -218,7 +218,7 @@ def _begin(store: Store, manifest: RunManifest) -> None:
 
 
 def _tag(store: Store, group: RunPlan) -> None:
-    """Add the tags of the command to those of the run, which a resumed run may already have."""
+    """Add the tags of the command to the run's tags, which a resumed run may already have."""
     if group.tags:
         try:
             write_tags(store.directory, {**read_tags(store.directory), **group.redactor.clean_value(dict(group.tags))})

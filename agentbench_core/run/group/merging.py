@@ -199,7 +199,7 @@ def _other_plan(first: RunDirectory, other: RunDirectory) -> InputError | None:
 
 
 def _environments(parts: Sequence[ShardRun]) -> Iterator[InputError]:
-    """An error for each run whose environments differ from those of an earlier one."""
+    """An error for each run whose environments differ from the environments of an earlier one."""
     first: dict[str, Path] = {}
     facts: defaultdict[Path, dict[str, Mapping[str, str]]] = defaultdict(dict)
     for part in parts:

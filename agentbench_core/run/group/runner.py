@@ -209,7 +209,7 @@ def _wait(thread: threading.Thread, work: AttemptQueue) -> None:
 
 
 def _compare(run: RunWriter, manifest: RunManifest, observer: RunObserver) -> None:
-    """Report and record how the environments of a run differ from those of the run whose plan it repeats."""
+    """Report and record how the environments of a run differ from the run whose plan it repeats."""
     if manifest.like is None or not run.plans:
         return
     result = environment_differences(manifest.like, open_run(run.store.directory))
@@ -248,7 +248,7 @@ def write_report(
     stop: Deadline | None = None,
     clean: Callable[[Path], None] = lambda path: None,
 ) -> bool:
-    """Write the report of a recorded run into its directory. If the reporter fails, a note says so.
+    """Write the report of a recorded run into its directory. If the reporter fails, a note reports it.
 
     Args:
         ready: the reporter.

@@ -35,7 +35,8 @@ class Conversation:
     def add(self, call: int, request: Request, completion: Completion) -> None:
         """Write one call: its number, its request with all settings, and the response."""
         with self._lock:
-            # Skip what is already written: with the last response, or without it if the agent did not keep it.
+            # Skip messages that are already written, with or without the last response, which the agent may not have
+            # kept.
             lengths = (len(self._written), len(self._answered))
             since = next((n for n in lengths if request.messages[:n] == self._written[:n]), 0)
             line = ConversationEntry(

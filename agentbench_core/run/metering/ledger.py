@@ -66,7 +66,7 @@ class Meter:
             self._open.discard(call)
 
     def close(self) -> None:
-        """Refuse further calls, and abandon those in progress."""
+        """Refuse further calls, and abandon calls in progress."""
         with self._lock:
             self._closed = True
             unfinished = list(self._open)

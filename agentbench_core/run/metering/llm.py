@@ -64,7 +64,7 @@ class AttemptModels(Protocol):
         """The model for one agent, which uses up a budget."""
 
     def close(self) -> None:
-        """Refuse further calls, and abandon those in progress."""
+        """Refuse further calls, and abandon calls in progress."""
 
 
 OpenModels = Callable[[AttemptPlan, Recording, Deadline, StopSignal], AttemptModels]
@@ -148,7 +148,7 @@ class MeteredModel:
             meter.deadline.check()
             self._budget.check_spend()
             within = meter.deadline.within(math.inf if deadline is None else deadline.remaining())
-            # The settings of a forwarded request are those in its body.
+            # The settings of a forwarded request are in its body.
             made = filled(request, meter.model.info) if native is None else named(request, meter.model.info)
             return self._complete(made, within, native)
         except (AttemptStop, LLMError) as error:

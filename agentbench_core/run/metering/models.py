@@ -113,7 +113,7 @@ def ask_model(
             messages=(),
             tools=tuple(tools),
             model=model.name,
-            # The default limit of programs is lowered to what the model supports, so it needs no warning.
+            # The default limit of programs is lowered to the model's maximum, so it needs no warning.
             max_tokens=settings.model.max_tokens if forwards else model.max_tokens,
             temperature=model.temperature,
             top_p=model.top_p,

@@ -278,7 +278,7 @@ def check_shape(document: object) -> None:
     if not isinstance(document, Mapping):
         raise InputError("a document must be a mapping")
     level: list[object] = [document]
-    for _ in range(1, MOST_LEVELS):  # the last level is that of plain values
+    for _ in range(1, MOST_LEVELS):  # the last level contains only plain values
         level = [part for each in level for part in _parts(each) if type(part) not in _PLAIN]
         if not level:
             return

@@ -113,7 +113,7 @@ class Lease:
     def longest_sec(self) -> float:
         """Seconds after which even a slow attempt has ended, so that its worker must be faulty."""
         plan = self.attempt.plan
-        setup = 2 * plan.task.spec.environment.setup_timeout_sec  # it may have waited for that of another attempt
+        setup = 2 * plan.task.spec.environment.setup_timeout_sec  # it may have waited for the setup of another attempt
         extended = self.models.extended_sec if self.models else 0.0
         return setup + _PHASES_SEC * plan.limits.timeout_sec + extended + _ALLOWANCE_SEC
 

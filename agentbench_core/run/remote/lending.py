@@ -65,7 +65,7 @@ class Lending:
             return sorted(worker.name for worker in self._workers.values())
 
     def add(self, name: str, peer: str, places: int, nonce: str) -> tuple[str, str]:
-        """Accept a worker. Returns its token and its name, which gets a number if another one already has it.
+        """Accept a worker. Returns its token and its name, which gets a number if another worker already has it.
 
         A repeated call with the same random text has the same answer. Raises InputError if that worker was lost.
         """
@@ -192,7 +192,7 @@ class Lending:
             raise
 
     def accept(self, lease: Lease, digest: str, facts: Mapping[str, str]) -> str:
-        """Compare an environment with that of recorded attempts, and of the worker that prepared the task first.
+        """Compare an environment with recorded attempts, and with the worker that first prepared the task.
 
         Returns how it differs.
         """

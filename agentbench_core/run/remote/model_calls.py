@@ -150,7 +150,7 @@ class ModelCalls:
         return self._deadline.extended_sec
 
     def close(self) -> None:
-        """Refuse further calls, and abandon those in progress."""
+        """Refuse further calls, and abandon calls in progress."""
         self._deadline.end(Interrupted("the attempt has ended"))
         self._models.close()
 

@@ -199,7 +199,7 @@ class RemoteModels:
         return last
 
     def _share(self, budget: Budget) -> Share:
-        """A budget as described to the other side, which knows the limits of the attempt's own budget."""
+        """A budget as described to the other side, which already has the limits of the attempt's own budget."""
         known = next((share for each, share in self._shares if each is budget), None)
         if known is None:
             known = Share(id=len(self._shares))

@@ -128,7 +128,7 @@ def _listed(identity: Mapping[str, str]) -> str:
 def version_differences(
     harness: HarnessInfo, plugins: Sequence[PluginEntry], here: HarnessInfo, installed: Sequence[PluginEntry]
 ) -> Sequence[str]:
-    """How the versions that a run uses differ from those of a worker; one sentence per difference."""
+    """How the versions that a run uses differ from a worker's versions; one sentence per difference."""
     results = []
     if attrs.evolve(harness, source="") != attrs.evolve(here, source=""):
         results.append(f"agentbench-core is {here.shown}; this run uses {harness.shown}")

@@ -85,7 +85,7 @@ class _Gathering:
         return path.endswith("__init__.py") and path in self._sources and self._sources[path].only_reexports
 
     def _list(self, locations: Sequence[Location]) -> tuple[list[str], FileMatches]:
-        """The Python files of the workspace, and those that the output names.
+        """The Python files of the workspace, and the files that the output names.
 
         If the list is truncated, the directories that the output names are listed separately. The workspace root in
         absolute paths is derived from a matching file; if there is none, one is searched for by name.

@@ -58,7 +58,7 @@ def uses(source: Source, spans: Iterable[Span]) -> frozenset[str]:
 
 
 def callees(source: Source, spans: Iterable[Span]) -> tuple[tuple[Span, ...], ...]:
-    """Some lines with the functions and classes that they name; each further item adds those of the next level."""
+    """Some lines with the functions and classes that they name; each further item adds the next level."""
     return tuple(reached for reached, _ in _reached(source, spans))[1:]
 
 

@@ -14,7 +14,7 @@ class LocateFailuresOptions:
 
 @attrs.frozen(kw_only=True)
 class ContextPackerOptions(RepairOptions):
-    """Options of the ``context_packer`` agent: what it packs, its prompts, and when it gives up."""
+    """Options of the ``context_packer`` agent: the pack, its prompts, and when it gives up."""
 
     pack_tokens: int = option(
         8000,

@@ -123,7 +123,7 @@ def pack(
 
 
 def excerpt(source: Source, candidate: Candidate) -> tuple[Span, ...]:
-    """Imports, and the definitions that contain what the candidate names, with the heads of their classes."""
+    """Imports, and the definitions that contain the candidate's lines and symbols, with the heads of their classes."""
     spans = list(spans_of(source, candidate.lines, candidate.symbols))
     if not spans:
         return ()

@@ -97,7 +97,7 @@ class BridgedAttempt:
         return _invalid("the attempt is over: the model provider failed; do not retry")
 
     def forward(self, asked: Asked, answer: Answer) -> None:
-        """Forward a request and write its answer. Runs in a thread of its own, and raises nothing."""
+        """Forward a request and write its answer. Runs in its own thread, and raises nothing."""
         with self._idle:
             self._running += 1
             others = self._running > 1

@@ -17,7 +17,7 @@ from aiohttp import web
 from agentbench_bridge.protocols import error_body
 
 LOGGER = logging.getLogger("agentbench_bridge.gateway")
-"""Receives what the HTTP library and asyncio log. Nothing is written to standard error."""
+"""Receives the logs of the HTTP library and asyncio. Nothing is written to standard error."""
 LOGGER.addHandler(logging.NullHandler())
 LOGGER.propagate = False
 

@@ -98,7 +98,7 @@ def _fetch_wheels(wanted: Wanted, build: Build, into: Path) -> tuple[str, str]:
     first, *others = build.python.split()
     _install_wheels(build.requirements, first, into / "lib", wanted)
     if others and (compiled := _only(_compiled(into / "lib"), build.requirements)):
-        with ThreadPoolExecutor() as pool:  # these come before those in lib, which are for the first version
+        with ThreadPoolExecutor() as pool:  # these precede the ones in lib, which are for the first version
             list(pool.map(lambda one: _install_wheels(compiled, one, into / f"lib-{one}", wanted), others))
     starter = into / build.entry
     starter.parent.mkdir()

@@ -57,7 +57,7 @@ from agentbench_core import Message, Request, ToolSpec
 
 LIMIT_FIELDS = ("max_completion_tokens", "max_tokens")
 CALL_EXTRAS = ("extra_content", "provider_specific_fields")
-"""Fields of tool calls besides those of the protocol."""
+"""Fields of tool calls that are not part of the protocol."""
 TEXTS: Mapping[str, str] = {"text": "text", "refusal": "refusal"}
 """Types of content parts that are text, and the fields with the text."""
 

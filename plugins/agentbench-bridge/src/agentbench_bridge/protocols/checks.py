@@ -42,7 +42,7 @@ class Review:
 
 
 Check = Callable[[Any, str, Review], None]
-"""Reports to a review what is wrong with a value; the second argument is its place in the request."""
+"""Reports problems of a value to a review; the second argument is its place in the request."""
 
 
 def shown(value: object) -> str:

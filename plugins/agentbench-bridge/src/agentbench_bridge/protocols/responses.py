@@ -92,7 +92,7 @@ _TOOLS: Mapping[str, Check] = {
     "shell": record({"type": text, "environment": record({"type": one_of("local")})}),
     "tool_search": record({"type": text, "execution": one_of("client")}, {"description": text, "parameters": schema}),
 }
-"""Tools that the agent runs itself, besides namespaces of functions."""
+"""Tools that the agent runs itself, except for namespaces of functions."""
 
 
 _REASONING = record(
@@ -225,7 +225,7 @@ _OUTPUTS = frozenset(
         "tool_search_call",
     }
 )  # fmt: skip
-"""Types of items that models write, besides messages."""
+"""Types of items that models write, except for messages."""
 _USED = ("input", "instructions", "tools", "max_output_tokens", "stream_options")
 
 

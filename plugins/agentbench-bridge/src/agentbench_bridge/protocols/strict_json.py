@@ -9,7 +9,7 @@ from typing import Any
 MAX_BYTES = 32 * 2**20
 """Maximum size of a request."""
 MAX_DEPTH = 64
-"""Maximum nesting of a request; below that of :class:`agentbench_core.Message`."""
+"""Maximum nesting of a request; less than the maximum of :class:`agentbench_core.Message`."""
 MAX_VALUES = 200_000
 """Maximum number of values in a request: small values use much more memory than their JSON."""
 

@@ -51,7 +51,7 @@ class TaskAttack:
 
     @property
     def duration_sec(self) -> float:
-        """Total duration of all trials in seconds; that of the first trial includes the setup."""
+        """Total duration of all trials in seconds; the first trial includes the setup."""
         return sum(trial.duration_sec for trial in self.trials)
 
 

@@ -53,7 +53,7 @@ def suspicious_steps(directory: Path, secrets: Secrets, hidden: Sequence[str], k
         directory: directory of the attempt.
         secrets: secrets that the agent must not see.
         hidden: paths of hidden tests.
-        known: what the agent may know.
+        known: the facts that the agent may know.
     """
     reader = _TrajectoryReader(secrets, hidden, known)
     for location, side, text in _conversation(directory / _CONVERSATION):

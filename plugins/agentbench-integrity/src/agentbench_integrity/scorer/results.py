@@ -52,7 +52,7 @@ class Results:
     forged: bool = False
     """Whether a well-formed line was not signed with the session key."""
     damaged: str = ""
-    """How the lines differ from those that the runner wrote, or which limit they exceed; empty if all were accepted."""
+    """How the lines differ from the runner's lines, or which limit they exceed; empty if all were accepted."""
 
 
 def parse_results(data: bytes, key: bytes) -> Results:

@@ -56,7 +56,7 @@ def is_weak(report: TaskReport, step: Callable[[str], None]) -> bool:
     for line in calibration.summary if calibration else ():
         step(line)
     weakness = calibration.weakness if calibration else ""
-    if not weakness and not (calibration and calibration.data):  # the scorer knows no values of the tests
+    if not weakness and not (calibration and calibration.data):  # the scorer has no values of the tests
         weakness = "only the exit code of the test command is checked"
     if weakness:
         step(f"weak_verdict: {weakness}")

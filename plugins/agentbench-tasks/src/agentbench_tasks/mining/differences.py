@@ -34,7 +34,7 @@ class FileDifference:
 
     similarity: int = 0  #: of a renamed file, in percent
     lines: tuple[str, ...] = ()  #: changed lines, each after `+` or `-`
-    contexts: tuple[str, ...] = ()  #: the definitions that the changes are in, as far as git knows them
+    contexts: tuple[str, ...] = ()  #: the definitions that contain the changes, as far as git reports them
 
 
 @attrs.frozen(kw_only=True)

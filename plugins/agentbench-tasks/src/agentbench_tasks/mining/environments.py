@@ -123,7 +123,7 @@ class Environments:
             lock.release()
 
     def _resolve(self, recipe: Recipe, commit: Commit, key: str) -> Environment:
-        """Install the dependencies as of the commit's date, and read what was installed."""
+        """Install the dependencies as of the commit's date, and list the installed packages."""
         directory = self.staging / f"environment-{re.sub(r'[^0-9a-z]+', '-', key.lower())[-32:]}"
         image = self.images.get(recipe.python, "")
         bare = bare_task(self.url, commit.parent, recipe.python, image, directory, self.timeout_sec)

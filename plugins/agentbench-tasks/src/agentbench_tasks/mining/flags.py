@@ -17,7 +17,7 @@ from agentbench_tasks.mining.workshop import MiningSettings
 F = TypeVar("F", bound=Callable[..., Any])
 
 JUNIT_ALONE = "--junit requires --test-command; results of pytest are read without --junit"
-"""The message for a flag that needs another one."""
+"""The message for a flag that requires another flag."""
 _PYTHON = re.compile(r"(?P<version>3\.\d+)(?:=(?P<image>\S+))?")
 
 

@@ -66,7 +66,7 @@ class Funnel:
 def sift(commits: Sequence[Commit], settings: FunnelSettings, git: Git, deadline: Deadline) -> Funnel:
     """Select and sort the commits that can become tasks.
 
-    ``commits`` are those of :func:`read_history`, newest first. One git process reads the differences of the commits
+    ``commits`` come from :func:`read_history`, newest first. One git process reads the differences of the commits
     that pass the cheaper rules.
 
     Raises:

@@ -116,7 +116,7 @@ def _bound(text: str, *, end: bool) -> float:
 
 
 def _main_line(git: Git, tip: str, deadline: Deadline) -> list[_Entry]:
-    """The main line, newest first; a commit always precedes its parents, whatever their dates."""
+    """The main line, newest first; a commit always precedes its parents, regardless of their dates."""
     tips, line = [tip], list[_Entry]()
     for _ in range(_MOST_LEVELS):
         line = list(_entries(git, tips, deadline, "--first-parent", "--date-order", subjects=True))

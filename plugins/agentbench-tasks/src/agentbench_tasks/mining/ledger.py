@@ -31,7 +31,7 @@ class Entry:
     code: str = ""  #: why it was rejected; empty for a task
     reason: str = ""  #: one sentence on the code, or on the task
     labels: tuple[str, ...] = ()  #: labels of the task
-    steps: tuple[str, ...] = ()  #: what was done, in order
+    steps: tuple[str, ...] = ()  #: the completed steps, in order
     fail_to_pass: int = 0  #: number of tests that the fix makes pass
     pass_to_pass: int = 0  #: number of tests that pass before and after the fix
     proposals: int = 0  #: number of assertions that could be added to a task with weak verdicts

@@ -30,7 +30,7 @@ def new_names(
 
     Args:
         text: the description of the problem.
-        tests_before: the test files of the fix as they are before it, by path.
+        tests_before: the test files of the fix before it, by path.
         tests_after: the same files after it.
         source_before: the other changed files before the fix, by path; a file that the fix adds is missing.
         source_after: the same files after it.

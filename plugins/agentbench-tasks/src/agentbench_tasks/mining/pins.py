@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from agentbench_tasks.mining.values import Code, Recipe, RejectedError, Rejection
 
 CAPTURE = "python -m pip freeze --all --local --exclude-editable --exclude pip"
-"""The command whose output :func:`pins` parses. It excludes pip, whose version is that of the image."""
+"""The command whose output :func:`pins` parses. It excludes pip, since the image's version is used."""
 
 _MOST = 500
 _PER_COMMAND = 100

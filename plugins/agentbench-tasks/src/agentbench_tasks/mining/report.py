@@ -94,7 +94,7 @@ def _outcome(entry: Entry) -> str:
 def summary(
     shown: Sequence[Entry], results: Sequence[Entry], codes: Mapping[str, int], built: int, ledger: Path
 ) -> Sequence[str]:
-    """The totals, and what to do next."""
+    """The totals, and the next steps."""
     tasks = [entry for entry in shown if entry.task]
     new = sum(bool(entry.task) for entry in results)
     weak = sorted((entry for entry in tasks if WEAK in entry.labels), key=lambda entry: -entry.proposals)

@@ -379,7 +379,7 @@ def _calls_program(expression: ast.expr) -> bool:
 
 
 def _free(expression: ast.AST) -> Sequence[str]:
-    """Names that an expression reads, without those that it binds itself."""
+    """Names that an expression reads, except for names that it binds itself."""
     bound = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     bound |= {node.arg for node in ast.walk(expression) if isinstance(node, ast.arg)}
     return [name for name in loaded_names(expression) if name not in bound]

@@ -66,7 +66,7 @@ def strengthen_task(
     as_json: bool,
     **typed: Any,
 ) -> int:
-    """Propose assertions for a task whose verdicts are weak, and add those that you accept.
+    """Propose assertions for a task whose verdicts are weak, and add the ones that you accept.
 
     \b
     agentbench tasks strengthen my-task --suite my-suite --sandbox docker

@@ -84,7 +84,7 @@ def make_proposals(probes: Sequence[Probe], limit: int) -> tuple[Sequence[Propos
 def _usable(probes: Sequence[Probe]) -> tuple[Sequence[Probe], str]:
     """The calls of one kind that assertions can contain, or the most frequent reason why none can.
 
-    If all values differ from those of the unfixed program by the same amount, calls whose values are the same in both
+    If all values differ from the unfixed program's values by the same amount, calls whose values are the same in both
     programs are added: then it is not enough to add this amount to each value.
     """
     problems = Counter[str]()
@@ -105,7 +105,7 @@ def _usable(probes: Sequence[Probe]) -> tuple[Sequence[Probe], str]:
         return chosen, ""
     added = list(unchanged.values())
     if not added:
-        return (), "all values differ from those of the unfixed program by the same amount, so they are easy to guess"
+        return (), "all values differ from the unfixed program's values by the same amount, so they are easy to guess"
     return [probe for pair in zip(chosen, added, strict=False) for probe in pair], ""
 
 

@@ -93,7 +93,7 @@ def survives(value: Any) -> bool:
 
 
 def canonical(value: Any) -> str:
-    """Text that is equal for equal values of the same types, whatever the order of sets and dictionaries."""
+    """Text that is equal for equal values of the same types, regardless of the order of sets and dictionaries."""
     if type(value) is dict:
         return f"dict{sorted((canonical(key), canonical(item)) for key, item in value.items())}"
     if type(value) in (list, tuple):

@@ -148,5 +148,5 @@ class Reachability:
         return False
 
     def _direct_nodes(self, function: Function) -> Iterator[ast.AST]:
-        """The nodes of a function without those of nested functions."""
+        """The nodes of a function, except for nested functions."""
         return (node for node in ast.walk(function) if node is not function and self._names.scope(node) is function)

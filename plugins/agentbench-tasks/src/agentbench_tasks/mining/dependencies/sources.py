@@ -123,7 +123,7 @@ def _from_listing(kind: Kind, name: str, found: Listing) -> Source:
 
 
 def _groups(pyproject: Mapping[str, Any]) -> Iterator[Source]:
-    """Dependency groups (PEP 735), and those of Poetry, PDM and uv."""
+    """Dependency groups: of PEP 735, Poetry, PDM and uv."""
     groups = _dependency_groups(pyproject)
     for name in groups:
         if kind := _kind(name):

@@ -4,9 +4,9 @@ The argument is a JSON object: ``date`` (ISO 8601), ``requirements`` and ``const
 ``project``, which is null or an object: ``extras`` of the project in the current directory, and environment
 ``variables`` for its build. The dependencies of the project are installed, but not the project itself.
 
-The pip of the environment may be too old for ``--uploaded-prior-to``, so another one is downloaded for this command.
-Local directories and ``file:`` indexes are not used: they contain no upload times, and pip would install their newest
-packages. Other settings of pip that the user made for the index apply.
+The pip of the environment may be too old for ``--uploaded-prior-to``, so another version is downloaded for this
+command. Local directories and ``file:`` indexes are not used: they contain no upload times, and pip would install their
+newest packages. Other settings of pip that the user made for the index apply.
 """
 
 from __future__ import annotations
