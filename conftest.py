@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def _keep_files_in_memory(config: pytest.Config) -> None:
     """Keep temporary files in memory if there is enough space, unless TMPDIR is set.
 
-    Tests create and delete very many small files, which takes ten times as long on some file systems: ext4 avoids
+    Tests create and delete a great many small files, which takes ten times as long on some file systems: ext4 avoids
     recently freed inodes.
     """
     if hasattr(config, "workerinput") or "TMPDIR" in os.environ or not _MEMORY.is_dir():

@@ -2,7 +2,7 @@
 
 ::
 
-    AgentBenchError                 what went wrong, where, and what to do next
+    AgentBenchError                 the problem, its location, and the next step
     ├── InputError                  exit 2: invalid input (a file, a flag, a name)
     │   └── UnknownNameError        nothing is registered under that name
     ├── UnavailableError            exit 3: the environment lacks something (Docker, a key, git)
@@ -37,7 +37,7 @@ class AgentBenchError(Exception):
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
         super().__init__(message)
-        self.message = message  #: what went wrong
+        self.message = message  #: the problem
         self.remedy = remedy  #: the next step, or empty
         self.parts: Sequence[AgentBenchError] = ()  #: the errors that this one lists, if it combines several
 

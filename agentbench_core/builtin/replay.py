@@ -67,8 +67,9 @@ _Tape = Mapping[_RequestKey, Sequence[_Answer]]
 class Replay:
     """Implements ``LLM``. Any run directory with model calls can be replayed.
 
-    A call gets the first unused recorded response to an equal request of the same task and repeat, preferably of the
-    same agent. The result therefore does not depend on timing, unless sub-agents get their names in another order.
+    A call receives the first unused recorded response to an equal request of the same task and repeat, preferably of
+    the same agent. The result therefore does not depend on timing, unless sub-agents receive their names in a different
+    order.
 
     Cost limits are not replayed, since responses cost nothing. An attempt that reached a cost limit continues until its
     first unrecorded request.
@@ -171,7 +172,7 @@ class Replay:
 
 
 def _around(days: Sequence[datetime.date]) -> frozenset[datetime.date]:
-    """These days and their neighbors: sandboxes may have another time zone, and runs may last past midnight."""
+    """These days and their neighbors: sandboxes may have a different time zone, and runs may last past midnight."""
     return frozenset(day + datetime.timedelta(days=more) for day in days for more in (-1, 0, 1))
 
 

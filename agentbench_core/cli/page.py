@@ -1,4 +1,4 @@
-"""Show a Markdown page at a terminal: its tables fit the width, and no number is cut.
+"""Show a Markdown page on a terminal: its tables fit the width, and no number is truncated.
 
 Only the markup that reports use is interpreted: headings, lists, tables, code blocks, links, bold and escaped
 characters. All other text is printed unchanged.
@@ -43,7 +43,7 @@ _LEAST = 12  # minimum width of a column of text, if its text is that long
 
 
 def print_page(page: str, base: Path = Path()) -> None:
-    """Print a Markdown page: laid out at a terminal, otherwise as Markdown.
+    """Print a Markdown page: laid out on a terminal, otherwise as Markdown.
 
     ``base`` is the directory that links are relative to.
     """

@@ -107,7 +107,7 @@ def _evidence(record: AttemptRecord) -> str:
 
 @attrs.frozen
 class _Places:
-    """Where the attempts of a run take place, if on workers."""
+    """The workers that run the attempts of a run, if there are any."""
 
     workers: Mapping[str, str]
     """The worker of each attempt, by id; empty for a run without workers."""

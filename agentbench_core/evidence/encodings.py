@@ -133,7 +133,7 @@ class _Forms:
 
 
 def _cuts(text: bytes) -> tuple[list[int], list[int]]:
-    """Where text ends before each cut, and where it starts after each; also without an escape that is cut in half."""
+    """Positions where text ends before a cut, and starts after it; also without an escape that is cut in half."""
     cuts = [match.span() for match in _CUT.finditer(text)] if b"..." in text else []
     if len(text) >= _LONG:
         cuts = [(0, 0), *cuts, (len(text), len(text))]

@@ -170,7 +170,7 @@ def checked_manifest(directory: Path) -> Any:
     """The content of ``run.json`` as plain data, compared with the events. Raises InputError like :func:`open_run`."""
     path, shown = directory / layout.MANIFEST, None
     try:
-        if not path.is_file():  # reading a named pipe would wait for ever
+        if not path.is_file():  # reading a named pipe would block forever
             raise FileNotFoundError(path)
         value = json.loads(path.read_bytes())
     except OSError:

@@ -144,7 +144,7 @@ def rebuild(directory: Path) -> Sequence[str]:
             if value is not None and (value.get("attempt_id") in finished or _is_record(value)):
                 retained[value["attempt_id"]] = value
         orphans = [record for attempt, record in retained.items() if attempt not in finished]
-        # In recording order as far as known: the last record of a (task, repeat) is its result.
+        # In recording order, if known: the last record of a (task, repeat) is its result.
         records = [finished.get(attempt, record) for attempt, record in retained.items()]
         records += [record for attempt, record in finished.items() if attempt not in retained]
         new_events = [_rebuilt_event(seq + number, record) for number, record in enumerate(orphans, start=1)]

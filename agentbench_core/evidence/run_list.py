@@ -201,7 +201,7 @@ def _each(read: Callable[[Path], Any], out: Path, skipped: Callable[[InputError]
 def _read_manifest(directory: Path) -> _Manifest:
     path = directory / layout.MANIFEST
     try:
-        if not path.is_file():  # reading a named pipe would wait for ever
+        if not path.is_file():  # reading a named pipe would block forever
             raise InputError(f"{directory} is not a run directory ({layout.MANIFEST} not found)")
         data = path.read_bytes()
     except OSError as error:

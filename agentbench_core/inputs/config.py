@@ -70,7 +70,7 @@ class ArtifactSettings:
 
 @attrs.frozen(kw_only=True)
 class RunSettings:
-    """What to run, and where to write results."""
+    """The suite to run, and the destination of the results."""
 
     suite: str = option("custom-dev", help="suite to run")
     tasks: str = option("tasks", help="directory of suites")
@@ -86,7 +86,7 @@ class RunSettings:
 class Settings:
     """All settings of one variant of a run."""
 
-    run: RunSettings = RunSettings()  #: what to run, and where to write results
+    run: RunSettings = RunSettings()  #: the suite to run, and the destination of the results
     agent: Choice = Choice()  #: the agent; without a name, each task's own
     llm: Choice = Choice()  #: the model provider
     sandbox: Choice = Choice(name="local")  #: the sandbox

@@ -76,7 +76,7 @@ def suites(root: Path) -> Sequence[str]:
 
 
 def read_suite(root: Path, suite: str) -> Sequence[Task]:
-    """Every task of a suite, sorted by id. Raises InputError if there is none, or for all invalid tasks."""
+    """Every task of a suite, sorted by id. Raises InputError if there are none, or if any are invalid."""
     if not root.is_dir():
         raise InputError(
             f"tasks directory not found: {str(root)!r}{'' if root.exists() else near(root)}",

@@ -112,7 +112,7 @@ class AttemptContext:
 
 @attrs.frozen(kw_only=True)
 class AgentResult:
-    """How the agent ended, if nothing stopped it."""
+    """The result of an agent that ended by itself."""
 
     ended: Literal["completed", "gave_up", "tool_error"] = attrs.field(
         default="completed", validator=attrs.validators.in_(("completed", "gave_up", "tool_error"))

@@ -73,10 +73,10 @@ class TaskAudit(Audit):
 
 @attrs.frozen(kw_only=True)
 class TaskProblem:
-    """Why a task is invalid."""
+    """The reason why a task is invalid."""
 
     rule: str  #: short name of the broken rule
-    reason: str  #: what is wrong
+    reason: str  #: a description of the problem
     remedy: str  #: the remedy
 
 

@@ -136,7 +136,8 @@ def _ours(directory: Path) -> Mapping[str, str]:
     """The values of a distribution's plugin entry points, by name. A damaged line does not affect other lines."""
     text = _read(directory, "entry_points.txt")
     result, group = {}, ""
-    for line in map(str.strip, text.splitlines() if hookspecs.PROJECT in text else ()):  # most have none of ours
+    # Most distributions have no entry points for this project.
+    for line in map(str.strip, text.splitlines() if hookspecs.PROJECT in text else ()):
         name, _, value = (part.strip() for part in line.partition("="))
         if line.startswith("["):
             group = line.strip("[]").strip()

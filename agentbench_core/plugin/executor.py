@@ -48,7 +48,7 @@ class Work(Protocol):
     def take(self) -> Attempt | None:
         """The next attempt, for the calling thread; ``None`` if nothing is left, or the run has been stopped.
 
-        Waits while no attempt is left but running ones may have to be repeated.
+        Waits while no attempt is left, since running attempts may have to be repeated.
         """
 
     def note(self, message: str) -> None:
@@ -74,13 +74,13 @@ class RemoteWork(Protocol):
 
     @property
     def refusals(self) -> Sequence[str]:
-        """Why workers were refused, for example because of other versions."""
+        """The reasons why workers were refused, such as different versions."""
 
     def call(self, peer: str, method: str, document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Answer one call of a worker with one document or more. Raises nothing; may wait for a long time.
 
         Args:
-            peer: the identity of the worker, as far as the connection proves one; otherwise empty.
+            peer: the identity of the worker if the connection proves it; otherwise empty.
             method: name of the method.
             document: the worker's document, parsed from JSON. It is not trusted.
         """

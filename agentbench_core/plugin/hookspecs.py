@@ -1,4 +1,4 @@
-"""The hooks: what a plugin can add to AgentBench. Read this page first, then the contract of your component.
+"""The hooks: extensions that a plugin can add to AgentBench. Read this page first, then the contract of your component.
 
 The contracts are the modules next to this one: ``sandbox``, ``llm``, ``agent``, ``scorer``, ``auditor``, ``executor``,
 and ``contracts`` for tools and reporters.

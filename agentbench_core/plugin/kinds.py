@@ -21,7 +21,7 @@ class Registration:
     name: str
     plural: str
     usage: str
-    """What users type to select one."""
+    """The text that users type to select one."""
     target: str = ""
     """The form of the import path under which it is registered; empty for everything that is registered directly."""
 

@@ -49,7 +49,7 @@ class Sandbox(Protocol):
         """Run a command (a string is run by ``sh -c``) in the workspace, or in its subdirectory ``cwd``.
 
         At the deadline, everything that the call started is killed. Standard input is empty. The ``load`` of the result
-        covers this command only, as far as the sandbox can measure it; unknown values are ``None``.
+        covers only this command, if the sandbox can measure it; unknown values are ``None``.
         Raises SandboxError if the sandbox fails, and never retries.
         """
 

@@ -25,15 +25,15 @@ class Calibration:
     """The result of calibrating a scorer on a task in one environment, before it scores anything there."""
 
     data: Mapping[str, Any]
-    """Data for scoring, as JSON; cached next to the task, on the host only. Empty for none."""
+    """Data for scoring, as JSON; cached next to the task, on the host only; empty if there is none."""
     summary: Sequence[str] = ()
-    """For ``validate-tasks``: lines for the task author."""
+    """Lines for the task author, shown by ``validate-tasks``."""
     weakness: str = ""
-    """Why verdicts on this task are weak, with a remedy; empty if they are not."""
+    """The reason why verdicts on this task are weak, with a remedy; empty if they are not weak."""
     obstacle: str = ""
-    """Why nothing can be scored in the environment, such as a missing program: attempts end as ``SETUP_FAILED``."""
+    """Why nothing can be scored in the environment, such as a missing program: attempts end with ``SETUP_FAILED``."""
     not_failing: str = ""
-    """Why the baseline is invalid, such as tests that already pass: attempts end as ``BASELINE_NOT_FAILING``."""
+    """Why the baseline is invalid, such as tests that already pass: attempts end with ``BASELINE_NOT_FAILING``."""
 
 
 @attrs.frozen(kw_only=True)

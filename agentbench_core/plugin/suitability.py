@@ -21,12 +21,12 @@ _PROGRAM = re.compile(r"\s*(?:\w+=[^\s'\"$`\\]*\s+)*([\w./+-]+)(?=\s|$)")
 
 @attrs.frozen(kw_only=True)
 class Suitability:
-    """Why verdicts would say nothing about an agent; both fields are empty if there is no reason."""
+    """Reasons why verdicts would say nothing about an agent; both fields are empty if there are none."""
 
     obstacle: str = ""
-    """Why the tests cannot be scored in the environment."""
+    """The reason why the tests cannot be scored in the environment."""
     not_failing: str = ""
-    """Why the baseline is invalid."""
+    """The reason why the baseline is invalid."""
 
 
 def suitability(

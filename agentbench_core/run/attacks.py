@@ -27,7 +27,7 @@ class AttackResult:
     tried: int  #: number of agents that tried to pass, without agents that had nothing to attack
     passed: tuple[str, ...] = ()  #: names of the agents that passed without solving the task
     problems: tuple[str, ...] = ()  #: why the task is not robust, one sentence each
-    remedies: tuple[str, ...] = ()  #: what to change in the task
+    remedies: tuple[str, ...] = ()  #: suggested changes to the task
 
 
 class Attack(Protocol):

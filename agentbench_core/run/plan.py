@@ -40,7 +40,7 @@ class AttemptPlan:
 
     @property
     def artifacts(self) -> Artifacts:
-        """What to save: the variant's settings, or the task's where the variant sets none; both lists are redacted."""
+        """Files to save: the variant's settings, or the task's where the variant sets none; both lists are redacted."""
         ours, task = self.variant.settings.artifacts, self.task.spec.artifacts
         return Artifacts(
             keep_workspace=task.keep_workspace if ours.keep_workspace is None else ours.keep_workspace,

@@ -1,5 +1,5 @@
-"""What a run needs from this machine, its sandbox and its model provider, as checks that do not stop at the first
-failure.
+"""The requirements of a run on this machine, its sandbox and its model provider, as checks that all run despite
+failures.
 
 ``doctor`` shows all of them. A run that is refused anyway adds the failed ones to its error.
 """

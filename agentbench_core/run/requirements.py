@@ -1,4 +1,4 @@
-"""What agents require of the sandbox and of the model provider, checked before anything runs."""
+"""The requirements of agents on the sandbox and the model provider, checked before anything runs."""
 
 from __future__ import annotations
 

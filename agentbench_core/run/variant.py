@@ -84,7 +84,7 @@ class Variant:
     auditors: tuple[ConfiguredComponent, ...]  #: the auditors
     reporters: tuple[ConfiguredComponent, ...]  #: the reporters
     programs: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
-    """What identifies the programs of agents that run in the sandbox, by agent."""
+    """Identifiers of the programs of agents that run in the sandbox, by agent."""
 
     def agent_for(self, task: Task) -> ConfiguredComponent:
         """The agent that works on a task."""

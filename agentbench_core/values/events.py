@@ -232,7 +232,7 @@ class Warning_:  # noqa: N801 - the built-in name is taken; the line type is `wa
 class InfrastructureError:
     """A failure outside the agent's control."""
 
-    message: str  #: what failed
+    message: str  #: a description of the failure
 
 
 Event = (
@@ -284,4 +284,4 @@ class EventEntry:
     seq: int  #: number of the line, from 1
     at: str  #: UTC with milliseconds, ISO 8601
     attempt_id: str | None  #: `None` for events of the whole run
-    event: Event  #: what happened; its class corresponds to the `type` of the line
+    event: Event  #: the event; its class corresponds to the `type` of the line

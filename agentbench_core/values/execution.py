@@ -87,7 +87,7 @@ class Output:
 
 @attrs.frozen(kw_only=True)
 class ExecResult:
-    """How a command ended. A failing command is a result; exceptions mean that the sandbox failed."""
+    """The result of a command. A failing command is a result; exceptions mean that the sandbox failed."""
 
     exit_code: int | None  #: `None` if the command was killed at its deadline, `128 + n` for signal `n`
     stdout: Output = Output()  #: standard output
@@ -97,7 +97,7 @@ class ExecResult:
     limits_hit: tuple[str, ...] = ()
     """Limits of the sandbox that were reached, as counted by the kernel: ``oom``, ``pids``, ``disk``."""
     load: ResourceUsage = ResourceUsage()
-    """Resources used by the command, as far as the sandbox can measure them; unknown fields are ``None``."""
+    """Resources used by the command; fields that the sandbox cannot measure are ``None``."""
 
     @property
     def ok(self) -> bool:
@@ -112,7 +112,7 @@ class ExecResult:
 
 @attrs.frozen(kw_only=True)
 class CommandResult(ExecResult):
-    """How a command ended, with the requested result files."""
+    """The result of a command, with the requested result files."""
 
     files: Mapping[str, bytes] = attrs.field(factory=dict)
     """The requested result files that exist as regular files, by name; each is truncated to the requested size."""

@@ -24,7 +24,7 @@ class FailureReason(enum.StrEnum):
 
 
 class Outcome(enum.StrEnum):
-    """How an attempt ended. Whether it passed depends on its score."""
+    """The way in which an attempt ended. Whether it passed depends on its score."""
 
     COMPLETED = "completed"  #: the agent completed its work
     GAVE_UP = "gave_up"  #: the agent gave up

@@ -1,4 +1,4 @@
-"""Markdown pages: tables, links, and untrusted text in them. ``cli.page`` shows such pages at a terminal."""
+"""Markdown pages: tables, links, and untrusted text in them. ``cli.page`` shows such pages on a terminal."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class ToolSpec:
 
     @functools.cached_property
     def size(self) -> int:
-        """Number of bytes that a model has to read, an upper bound on the number of tokens."""
+        """Number of bytes that a model must read, an upper bound on the number of tokens."""
         return _OVERHEAD + len(self.name) + len(_json(self.description)) + len(_json(self.parameters))
 
     @staticmethod
@@ -152,7 +152,7 @@ class Message:
 
     @functools.cached_property
     def size(self) -> int:
-        """Number of bytes that a model has to read, including markers: an upper bound on the number of tokens."""
+        """Number of bytes that a model must read, including markers: an upper bound on the number of tokens."""
         calls = sum(
             _OVERHEAD + _bytes(call.tool) + len(_json(call.arguments)) + _bytes(call.id) for call in self.tool_calls
         )

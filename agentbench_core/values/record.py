@@ -230,7 +230,7 @@ class Resumption:
 
     at: str  #: local time with offset, ISO 8601
     argv: tuple[str, ...]  #: the command line
-    changes: tuple[str, ...] = ()  #: what had changed since the run started
+    changes: tuple[str, ...] = ()  #: changes since the start of the run
 
 
 @attrs.frozen(kw_only=True)
@@ -239,7 +239,7 @@ class ReproducedRun:
 
     run_id: str  #: id of that run
     directory: str  #: its run directory
-    differences: tuple[str, ...] = ()  #: what differs, one sentence each
+    differences: tuple[str, ...] = ()  #: the differences, one sentence each
 
 
 @attrs.frozen(kw_only=True)
@@ -275,7 +275,7 @@ class RunManifest:
     variant_digest: str  #: covers agents (with options and versions), model, tools and limits
     agent: str  #: the agents, separated by commas
     programs: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
-    """What identifies the programs of agents that run in the sandbox, such as version and digest, by agent."""
+    """Identifiers of the programs of agents that run in the sandbox, such as version and digest, by agent."""
     repeats: int  #: attempts per task
     config: Mapping[str, Setting]  #: every setting by its dotted name
     tasks: tuple[TaskEntry, ...]  #: the tasks in order

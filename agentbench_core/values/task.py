@@ -164,7 +164,7 @@ class Artifacts:
 
 @attrs.frozen(kw_only=True)
 class Provenance:
-    """Where the task comes from. It has no effect on results."""
+    """The origin of the task. It has no effect on results."""
 
     commit: str = option("", help="full SHA of the commit that fixed the bug", pattern="([0-9a-f]{40})?")
     date: str = option(

@@ -210,7 +210,7 @@ def remove_tree(path: Path) -> None:
 
 
 def _open_for_removal(parent: int, name: str) -> int | None:
-    """Open a directory, with all permissions for its owner. Unlink anything else. Returns None if there is none."""
+    """Open a directory, with all permissions for its owner. Unlink anything else. Returns None without a directory."""
     try:
         mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
         if not stat.S_ISDIR(mode):

@@ -90,7 +90,7 @@ def _is_for_servers(key: str) -> bool:
 
 
 def _configuration(git: Git, deadline: Deadline) -> Iterator[tuple[str, str]]:
-    """Name and value of each setting of this machine, the user and the environment; none of a repository."""
+    """Name and value of each setting of this machine, the user and the environment, but not of a repository."""
     of_git = {name: value for name, value in os.environ.items() if name.startswith("GIT_CONFIG_")}
     of_git.pop("GIT_CONFIG_PARAMETERS", None)
     untraced = dict.fromkeys(("GIT_TRACE2", "GIT_TRACE2_EVENT", "GIT_TRACE2_PERF"), "0")

@@ -55,7 +55,7 @@ class FilePatch:
     """A patch's changes to one file."""
 
     path: str  #: relative path, with `/`
-    kind: Literal["create", "modify", "delete"]  #: what the patch does to the file
+    kind: Literal["create", "modify", "delete"]  #: the effect of the patch on the file
     hunks: tuple[Hunk, ...] = ()  #: changes, in the order of the patch
     executable: bool | None = None  #: `None`: the patch does not state the mode
 

@@ -1,4 +1,4 @@
-"""Where code comes from: a URL, or a repository, bundle or plain directory on this machine.
+"""Sources of code: a URL, or a repository, bundle or plain directory on this machine.
 
 URLs may contain passwords, which never get into messages, names of files, or ``task.yaml``.
 """

@@ -1,1 +1,1 @@
-"""Progress of a run: what every display counts, and the displays."""
+"""Progress of a run: the displays, and the data that they share."""

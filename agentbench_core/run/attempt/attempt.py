@@ -11,7 +11,7 @@
     audit        labels for the record; they do not change the score
     record       how the agent ended + the score -> passed, failed or unscored (make_record in record.py)
 
-Every attempt of a run ends in exactly one record. If the run itself has to stop, the record is written on resume.
+Every attempt of a run ends in exactly one record. If the run itself must stop, the record is written on resume.
 ``validate-tasks`` and ``tasks attack`` run attempts the same way, without recording them.
 """
 

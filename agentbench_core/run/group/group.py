@@ -227,7 +227,7 @@ def _tag(store: Store, group: RunPlan) -> None:
 
 
 def _fresh(group: RunPlan, variant: Variant) -> Path:
-    """Create a directory; its name gets a number if another run that started in the same second has that name."""
+    """Create a directory; a number is added to its name if a run that started in the same second has that name."""
     model = variant.model.name if variant.model else ""
     name = run_directory_name(datetime.datetime.now().astimezone(), group.suite, variant.name, model, group.shard)
     try:

@@ -99,7 +99,7 @@ class _OrphanedAttempt:
             outcome=Outcome.INTERRUPTED,
             explanation=_STOPPED,
             started_at=local_time(began),
-            duration_sec=max(0.0, (last - began).total_seconds()),  # that process's monotonic clock is gone
+            duration_sec=max(0.0, (last - began).total_seconds()),  # the monotonic clock of that process is unavailable
         )
         record = attrs.evolve(
             make_record(plan, end, directory),

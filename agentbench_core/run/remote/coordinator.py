@@ -40,7 +40,7 @@ from agentbench_core.workspace.pristine import packed
 T = TypeVar("T")
 
 _POLL_SEC = 5.0
-"""Seconds that a call of ``take`` waits for an attempt."""
+"""Seconds for which a call of ``take`` waits for an attempt."""
 
 _MOST_PLACES = 1000
 

@@ -69,7 +69,7 @@ class Hello:
     python: str
     platform: str
     nonce: str
-    """Random text that the worker chose; with it, a repeated call gets the same answer."""
+    """Random text chosen by the worker, so that a repeated call gets the same answer."""
 
 
 @attrs.frozen(kw_only=True)
@@ -90,7 +90,7 @@ class Take:
 
     worker: str
     number: int
-    """Number of the question, from 1. A repeated one gets the same attempt."""
+    """Number of the request, from 1. A repeated request gets the same attempt."""
 
 
 @attrs.frozen(kw_only=True)

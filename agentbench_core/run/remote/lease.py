@@ -65,13 +65,13 @@ class KnownWorker:
 
     name: str
     peer: str
-    """Its identity, as far as the transport can prove it."""
+    """Its identity, if the transport can prove it."""
     places: int
     lent: int = 0
     """Number of attempts that it has."""
     leases: set[int] = attrs.field(factory=set)
     taken: dict[int, int] = attrs.field(factory=dict)
-    """Leases by the number of the question that they answer."""
+    """Leases by the number of the request that they answer."""
     taking: threading.Lock = attrs.field(factory=threading.Lock)
     unsuited: dict[str, str] = attrs.field(factory=dict)
     """Why its environment of a task is refused, by task id."""

@@ -1,4 +1,4 @@
-"""Which worker has which attempt: attempts are lent, recorded once, and taken back from workers that are lost."""
+"""Tracks the attempts of workers: attempts are lent, recorded once, and taken back from lost workers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Lending:
 
     @property
     def workers(self) -> Sequence[str]:
-        """Names of the workers that were accepted and are not lost."""
+        """Names of accepted workers that are not lost."""
         with self._lock:
             return sorted(worker.name for worker in self._workers.values())
 

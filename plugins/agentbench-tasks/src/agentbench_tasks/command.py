@@ -175,7 +175,7 @@ def _add_flakes(suite: Path, findings: Sequence[TaskReport], sandbox: str) -> It
 
 
 def _rows(finding: TaskReport) -> Iterator[tuple[str, ...]]:
-    """One row for a task, and one for each further reason."""
+    """One row for a task, and one for each additional reason."""
     messages = [f"{_how_often(finding, n)}{p.reason}" for p, n in finding.problems]
     reasons = [shortened(reason, 100) for reason in (*messages, *(f"note: {note.reason}" for note in finding.notes))]
     first, *more = reasons or [""]

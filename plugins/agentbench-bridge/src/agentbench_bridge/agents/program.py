@@ -71,7 +71,7 @@ class Launch:
 
 
 class Recipe(Protocol):
-    """How one kind of program is configured and started."""
+    """Configures and starts one kind of program."""
 
     @property
     def options(self) -> ProgramOptions:
@@ -182,7 +182,7 @@ class ProgramRunner:
             self._recipe.program.check_fits(probe.stdout.text)
 
     def _save_logs(self, program: ProgramContext, launch: Launch, home: str) -> None:
-        """Keep the program's output and its own logs as evidence, as far as they can be read."""
+        """Keep the program's output and its own logs as evidence, if they can be read."""
         for name, kept in (("stdout.log", "stdout.txt"), ("stderr.log", "stderr.txt")):
             _save(program, f"{home}/{name}", kept)
         if not launch.sessions:

@@ -133,7 +133,7 @@ class BridgedAttempt:
         return None
 
     def _exhausted(self, size: int) -> Failure | None:
-        """The failure of a request after a program has sent very many: free ones must not fill the disk either."""
+        """The failure of a request after a program has sent too many: even free requests must not fill the disk."""
         with self._idle:
             self._requests += 1
             self._bytes += size

@@ -24,7 +24,7 @@ LOGGER.propagate = False
 SERVER = {"server": "agentbench"}
 """Replaces the header that names the HTTP library and its version."""
 _FEWEST = 16
-"""Connections that every attempt may have, even if the process may open few files."""
+"""Connections that every attempt can have, even if the process can open only few files."""
 
 
 def reset(transport: asyncio.BaseTransport | None) -> None:

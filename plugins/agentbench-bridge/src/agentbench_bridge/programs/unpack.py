@@ -44,7 +44,7 @@ class _UnsafeError(Exception):
 
 _FAILURES = (
     *(_UnsafeError, tarfile.TarError, zlib.error, EOFError, OSError, ValueError, ArithmeticError),
-    RecursionError,  # very many extended headers of one file
+    RecursionError,  # too many extended headers of one file
 )
 
 

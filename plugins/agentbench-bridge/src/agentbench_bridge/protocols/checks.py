@@ -292,7 +292,7 @@ def check_fields(
         body: the request.
         allowed: checks by name.
         hints: for known fields that are not forwarded: the reason, and the remedy.
-        review: gets the findings.
+        review: receives the findings.
     """
     for name, value in body.items():
         if name in allowed:

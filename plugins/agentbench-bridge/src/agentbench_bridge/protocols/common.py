@@ -65,7 +65,7 @@ def limit_output(body: dict[str, Any], names: Sequence[str], limits: Limits, rev
         body: the request; its other fields have been checked.
         names: names of the field; the first is used if the agent set none.
         limits: the variant's limits.
-        review: gets the changes.
+        review: receives the changes.
     """
     given = [name for name in names if name in body]
     if len(given) > 1:
@@ -88,7 +88,7 @@ def limit_thinking(body: dict[str, Any], name: str, field: str, most: int, revie
         name: the object with the budget, if there is one.
         field: the budget in this object.
         most: the output limit.
-        review: gets the change.
+        review: receives the change.
     """
     budget = body.get(name, {}).get(field)
     if budget is None or budget < most:
@@ -289,7 +289,7 @@ def without_tools(body: dict[str, Any], review: Review, *, demands: Callable[[An
 
     Args:
         body: the request.
-        review: gets a reason if the request demands a call.
+        review: receives a reason if the request demands a call.
         demands: whether a ``tool_choice`` demands a call.
     """
     if body.get("tools"):

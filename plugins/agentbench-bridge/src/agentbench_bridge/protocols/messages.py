@@ -158,7 +158,7 @@ _MESSAGE = record(
 
 
 def _keep(value: Any, where: str, review: Review) -> None:
-    """Which thoughts to keep: a word, or a number of turns."""
+    """The thoughts to keep: a word, or a number of turns."""
     (text if isinstance(value, str) else _EDIT_SIZE)(value, where, review)
 
 

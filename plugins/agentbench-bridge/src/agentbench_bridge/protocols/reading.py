@@ -354,7 +354,7 @@ def amount(value: object) -> float | None:
 
 
 def ended(reason: Any, message: Message) -> Any:
-    """How a response ended: a response without text and calls is ``empty``, one with calls ends with them."""
+    """The finish reason of a response: ``empty`` without text and calls; ``tool_calls`` if there are calls."""
     if reason not in ("stop", "tool_calls"):
         return reason
     if message.tool_calls:

@@ -1,4 +1,4 @@
-"""The files that ``agentbench init`` writes. Existing files are never changed; .gitignore only gets a line."""
+"""The files that ``agentbench init`` writes. Existing files are never changed, but .gitignore may get a new line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PLAIN = re.compile(r"[\w./+ -]*")
 _IGNORED = "artifacts/"
 _IGNORING = {_IGNORED, "artifacts", "/artifacts", "/artifacts/"}
 _NO_COLLECTION = '''\
-"""pytest must not collect the tests of tasks: AgentBench runs them, and some of them have to fail."""
+"""pytest must not collect the tests of tasks: AgentBench runs them, and some of them must fail."""
 
 collect_ignore_glob = ["*"]
 '''
@@ -48,7 +48,7 @@ class Plan:
     new: Mapping[str, str]  #: text of each new file
     kept: Sequence[str]  #: files that exist
     example: bool  #: whether to write the example task as well
-    ignore: bool  #: whether .gitignore gets a line
+    ignore: bool  #: whether a line is added to .gitignore
 
     @property
     def written(self) -> Sequence[str]:

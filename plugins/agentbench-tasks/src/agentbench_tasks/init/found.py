@@ -67,7 +67,7 @@ class Repository:
     """The git repository that contains the directory."""
 
     root: Path
-    branch: str  #: the default branch, as far as this clone knows; empty if there is none
+    branch: str  #: the default branch according to this clone; empty if there is none
     remote: str  #: URL of `origin` without credentials; empty if there is none
     has_commits: bool
     shallow: bool  #: whether this clone lacks a part of the history
@@ -186,7 +186,7 @@ def _tests(tree: DirectoryTree, project: Project) -> Iterator[str]:
 
 
 def own_source() -> tuple[str, str]:
-    """Where this AgentBench was installed from (PEP 610), if other machines can reach it: a git URL, and a commit."""
+    """The source of this AgentBench (PEP 610), if other machines can reach it: a git URL, and a commit."""
     try:
         told = json.loads(metadata.distribution("agentbench-core").read_text("direct_url.json") or "{}")
         url, vcs = str(told.get("url", "")), told.get("vcs_info", {})

@@ -103,10 +103,10 @@ def mine_tasks(
     agentbench tasks mine --repo https://git.example.com/shop.git --suite shop --since 2026-01-01 --dry-run
 
     A commit that changes both source and tests can become a task: its tests are hidden, and its other changes are the
-    reference solution. Each task is validated in the sandbox several times. Every other commit gets one code and one
-    reason. Results are stored in mining.jsonl in the suite, so that the command can be interrupted, and the next call
-    only works on new commits. No code of the repository is run on this machine outside the sandbox. Exit code: 0,
-    unless the command could not do its work.
+    reference solution. Each task is validated in the sandbox several times. For every other commit, one code and one
+    reason are recorded. Results are stored in mining.jsonl in the suite, so that the command can be interrupted, and
+    the next call only works on new commits. No code of the repository is run on this machine outside the sandbox. Exit
+    code: 0, unless the command could not do its work.
     """
     if not re.fullmatch(NAME_PATTERN, suite):
         raise InputError(

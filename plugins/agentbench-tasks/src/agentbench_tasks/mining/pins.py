@@ -68,7 +68,7 @@ def setup_commands(pinned: Sequence[str], recipe: Recipe) -> tuple[str, ...]:
 
 
 def classify(message: str) -> Rejection:
-    """Why an environment could not be created, from the message of a SetupError."""
+    """The reason why an environment could not be created, from the message of a SetupError."""
     heading, _, output = message.partition("\n")  # the command is in the heading, and may contain anything
     lines = [line.strip()[:_LONGEST_LINE] for line in output.splitlines() if line.strip()]
     for code, pattern, sentence in _FAILURES:

@@ -1,4 +1,4 @@
-"""How to install the dependencies of an old commit, found without running its code and without a language model."""
+"""Find out how to install the dependencies of an old commit, without running its code or using a language model."""
 
 from __future__ import annotations
 

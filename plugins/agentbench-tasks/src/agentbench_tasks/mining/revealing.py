@@ -28,7 +28,7 @@ _ASSERTION = re.compile(r"assert\b.*|(?:self|cls)\.assert\w+\(.*|with (?:pytest|
 class Solution:
     """Lines of the reference solution and of the assertions in hidden tests, in normalized form."""
 
-    added: frozenset[str]  #: lines of source code that exist only after the fix, as far as the patch shows
+    added: frozenset[str]  #: lines of source code that, according to the patch, exist only after the fix
     assertions: frozenset[str]  #: lines of assertions
 
     @classmethod

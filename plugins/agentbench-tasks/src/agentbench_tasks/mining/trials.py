@@ -65,7 +65,7 @@ class Trials:
         fixed, after = self._run(command, hidden=True, fixed=True, writable=False)
         if not fixed.timed_out and (not self._passing(fixed, after) or _any_failed(after)):
             again, outcomes = self._run(command, hidden=True, fixed=True, writable=True)
-            if self._passing(again, outcomes) > self._passing(fixed, after):  # tests have to write files
+            if self._passing(again, outcomes) > self._passing(fixed, after):  # tests must be able to write files
                 writable, fixed, after = True, again, outcomes
         if fixed.timed_out:
             raise RejectedError(Code.TIMEOUT, f"the tests timed out with the fix, after {self.timeout_sec:g} s")

@@ -11,7 +11,7 @@ import attrs
 
 
 class Code(enum.StrEnum):
-    """Why a commit did not become a task."""
+    """The kind of reason why a commit did not become a task."""
 
     # the history
     NO_SOURCE_CHANGE = "NO_SOURCE_CHANGE"  # no source file changed
@@ -52,7 +52,7 @@ OF_TEXT = frozenset({Code.NO_DESCRIPTION, Code.DESCRIPTION_REVEALS_FIX})
 
 @attrs.frozen(kw_only=True)
 class Rejection:
-    """Why one commit did not become a task."""
+    """The reason why one commit did not become a task."""
 
     code: Code
     reason: str  #: one sentence

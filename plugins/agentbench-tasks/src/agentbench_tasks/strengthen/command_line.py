@@ -25,7 +25,7 @@ def _split(command: str) -> tuple[list[str], list[str]] | None:
 
 
 def runs_pytest(command: str) -> bool:
-    """Whether a command runs pytest and nothing else, as far as its words show."""
+    """Whether a command runs pytest and nothing else, judging by its words."""
     return _split(command) is not None
 
 

@@ -1,4 +1,4 @@
-"""Where a project lists the requirements of its tests: groups, extras, requirements files, tox, nox and hatch."""
+"""The places where a project lists test requirements: groups, extras, requirements files, tox, nox and hatch."""
 
 from __future__ import annotations
 
