@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # not installed for all test runs
 
     from agentbench_local.process import Command, Order, Supervision
 
-# No deadline per example. In CI, examples are always the same: new ones are only useful where failures can be fixed.
+# No deadline per example. In CI, examples are always the same: new ones are useful only where failures can be fixed.
 settings.register_profile(
     "usual", max_examples=25, deadline=None, derandomize=bool(os.environ.get("AGENTBENCH_TEST_EVERYTHING"))
 )

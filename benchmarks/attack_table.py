@@ -1,8 +1,8 @@
 """Write the results of `agentbench tasks attack --contrast --json` to docs/attack.md. Arguments: the JSON files.
 
 If a task is in several files, the last file is used. Exit code: 1 if an adversary passed unexpectedly, a control or an
-adversary failed to run, a reference solution got a label, or the adversaries that pass in the `local` sandbox differ
-from tests/integrity/attack.yaml.
+adversary failed to run, a reference solution received a label, or the adversaries that pass in the `local` sandbox
+differ from tests/integrity/attack.yaml.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ class Progress(RunObserver):
     def __init__(self, attempts: int) -> None:
         self.started = self.ended = 0.0
         self.peaks: list[int] = []
-        """Peaks of memory in KiB: after a third of the attempts, and at the end."""
+        """Memory peaks in KiB: after a third of the attempts, and at the end."""
         self.calls = 0
         self._records = 0
         self._attempts = attempts

@@ -53,7 +53,7 @@ def junit_outcomes(data: bytes, known: Collection[str] = ()) -> Mapping[str, str
     """Outcome by pytest id: ``passed``, ``failed``, ``error``, ``skipped``, or ``repeated`` for an ambiguous id.
 
     ``known`` names files that contain tests, since a file whose tests are all inherited is not in the report.
-    Needs ``junit_family=xunit1``, which reports the file of each test. Damaged or hostile XML gives no outcomes.
+    Needs ``junit_family=xunit1``, which reports the file of each test. Damaged or hostile XML yields no outcomes.
     """
     try:
         cases = list(_cases(data))

@@ -38,7 +38,7 @@ def completion(ctx: click.Context, shell: str) -> None:
 
 
 def names_of(*kinds: str, adversaries: bool = False) -> Completion:
-    """Complete names of components of these kinds. Adversarial agents are only completed where they are expected."""
+    """Complete names of components of these kinds. Adversarial agents are completed only where they are expected."""
 
     def complete(ctx: click.Context, _: click.Parameter, prefix: str) -> list[CompletionItem]:
         components = [component for kind in kinds for component in App.of(ctx).registry.all(kind)]

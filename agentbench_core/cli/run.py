@@ -128,7 +128,7 @@ def run(
     if shard and resumed:
         raise click.UsageError("--resume continues a run with its own shard; remove --shard")
     if allow_changes and not resumed:
-        raise click.UsageError("--allow-changes is only valid with --resume")
+        raise click.UsageError("--allow-changes is valid only with --resume")
     for flag, value in (("--resume", resumed), ("--like", like)):
         if value and (task_globs or dates.is_limited):
             unused = " ".join([*(["--task"] if task_globs else []), *([str(dates)] if dates.is_limited else [])])

@@ -132,7 +132,7 @@ _HEADERS = (
     *("TAGS", "ID", "DIRECTORY"),
 )
 _OPTIONAL = ("DIRECTORY", "ID", "PLANNED", "VARIANT", "MODEL", "TAGS", "SUITE")
-"""Columns that a narrow terminal leaves out, the first one first."""
+"""Columns that are left out on a narrow terminal, in this order."""
 
 
 def _row(run: RunInfo) -> Sequence[str]:

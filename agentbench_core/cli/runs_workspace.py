@@ -41,7 +41,7 @@ def write_final_workspace(run_dir: Path, attempt: str, into: Path, root: str) ->
     """Write the workspace of an attempt as its agent left it.
 
     DIR receives the task's code with the attempt's changes, and a .git with one commit, so that `git diff` shows the
-    changes. Links are not created. Files that setup wrote are only included if the agent changed them.
+    changes. Links are not created. Files that setup wrote are included only if the agent changed them.
 
     \b
     agentbench runs workspace latest TASK --to /tmp/workspace

@@ -61,7 +61,7 @@ class AttemptFiles:
         self._append(name, journal.json_line(self.cleaned(value)))
 
     def append(self, name: str, data: bytes) -> None:
-        """Append whole lines to a file. Secrets are only found within one call."""
+        """Append whole lines to a file. Secrets are found only within one call."""
         self._append(name, self._redactor.clean(data))
 
     def _append(self, name: str, line: bytes) -> None:

@@ -30,8 +30,8 @@ class RunDirectory:
     def records(self) -> Iterator[AttemptRecord]:
         """The last record of each (task, variant, repeat) that is not superseded, in the order of the file.
 
-        Each is compared with the event that contains it. Raises InputError if one differs; a missing record is only
-        detected at the end. Records of an unfinished run that are only in its events come last.
+        Each is compared with the event that contains it. Raises InputError if one differs; a missing record is detected
+        only at the end. Records of an unfinished run that are only in its events come last.
         """
         return (_record(line) for line, counts in verification.current_lines(self.directory) if counts)
 
@@ -79,7 +79,7 @@ class RunDirectory:
     def file(self, task_id: str, repeat: int, name: str, at_most: int = 1 << 20) -> bytes | None:
         """A file of the last attempt at a task, by its path in the attempt's directory; ``None`` if it does not exist.
 
-        Returns only the beginning and the end of a file with more than ``at_most`` bytes. Links are only followed
+        Returns only the beginning and the end of a file with more than ``at_most`` bytes. Links are followed only
         inside the run directory, which may come from an untrusted source.
         """
         path = self._path(task_id, repeat, name)

@@ -53,7 +53,7 @@ def decoder(cls: type[T]) -> Callable[[Line], T]:
 def current_lines(directory: Path) -> Iterator[tuple[Line, bool]]:
     """Every line, and whether it is a result: the last of its (task, variant, repeat) that is not superseded.
 
-    Raises InputError if a line is damaged or differs from its event; a missing line is only detected at the end.
+    Raises InputError if a line is damaged or differs from its event; a missing line is detected only at the end.
     """
     written, more = _only_in_events(directory)
     total, replaced = _replaced_lines(lambda: _every(directory, written, more))

@@ -75,7 +75,7 @@ class Variant:
     settings_with_origins: Mapping[str, Setting]  #: every setting by its dotted name
     settings: Settings  #: all settings
     agents: Mapping[str, ConfiguredComponent]
-    """Agents by name: the variant's own, or one per task entrypoint; empty if tasks are only checked."""
+    """Agents by name: the variant's own, or one per task entrypoint; empty if tasks are just checked."""
     tools: tuple[ConfiguredComponent, ...]  #: tools for agents, sorted by name
     llm: ConfiguredComponent | None  #: `None` if no agent uses a model
     sandbox: ConfiguredComponent  #: the sandbox

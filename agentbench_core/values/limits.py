@@ -95,10 +95,10 @@ class _Shown(Deadline):
         return _Shown(seconds, parent=self, clock=self._clock)
 
     def end(self, reason: AttemptStop) -> None:
-        raise InputError("this deadline can only be ended by the harness")
+        raise InputError("this deadline can be ended only by the harness")
 
     def extend(self, seconds: float) -> None:
-        raise InputError("this deadline can only be extended by the harness")
+        raise InputError("this deadline can be extended only by the harness")
 
 
 class Budget:

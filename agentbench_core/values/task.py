@@ -172,7 +172,7 @@ class Provenance:
     )
     author_date: str = option("", help="when the fix was written, ISO 8601", pattern=_DATE)
     text: str = option("", help="source of the description, such as issue, pull_request, merge or commit_message")
-    recipe: str = option("", help="how the environment was found")
+    recipe: str = option("", help="how the environment was determined")
     labels: tuple[str, ...] = option((), help="labels for readers of results, such as weak_verdict")
     figures: Mapping[str, float] = option({}, help="counts and measurements made when the task was created")
     tool: str = option("", help="the program that created the task, with its version")

@@ -229,7 +229,7 @@ def test_numbers_that_cannot_be_accepted(weak: Callable[..., Path], agentbench: 
     for wrong in ("x", "1;2", "", "-1"):
         done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--accept", wrong)
         assert done.code == 2
-        assert "is neither `all` nor numbers" in done.err
+        assert "is neither `all` nor a list of numbers" in done.err
     done = agentbench("tasks", "strengthen", "nine", "--suite", "mini")
     assert (done.code, "no task matches 'nine'" in done.err) == (2, True)
     assert contents(directory) == before

@@ -206,7 +206,7 @@ def _environments(parts: Sequence[ShardRun]) -> Iterator[InputError]:
         where, made = part.run.directory, environments(part.run)
         for other in {first[task_id]: None for task_id in made if task_id in first}:
             if result := environments_differ(facts[other], made, machines=False):
-                lines = [f"{where} was run in different environments than {other}:", *_shortened(result)]
+                lines = [f"the environments of {where} differ from those of {other}:", *_shortened(result)]
                 yield InputError("\n  ".join(lines), remedy="Use the same image and packages on all machines.")
         for task_id, of_task in made.items():
             facts[first.setdefault(task_id, where)].setdefault(task_id, of_task)

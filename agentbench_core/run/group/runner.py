@@ -138,7 +138,7 @@ def _open_executor(group: RunPlan, stop: Deadline, note: Callable[[str], None]) 
 
 
 def _close(executor: Executor, name: str, note: Callable[[str], None]) -> None:
-    """Close an executor. Results are already on disk, so errors are only shown to the user."""
+    """Close an executor. Results are already on disk, so errors are just shown to the user."""
     try:
         executor.close()
     except Exception as error:  # noqa: BLE001 - a plugin may raise anything; it is noted

@@ -140,7 +140,7 @@ def _open_model(variant: Variant, model: ModelInfo, llm: LLM, facts: ModelFacts)
 
 
 def _close(llm: LLM, name: str, note: Callable[[str], None]) -> None:
-    """Close a provider. Results are already on disk, so errors are only shown to the user."""
+    """Close a provider. Results are already on disk, so errors are just shown to the user."""
     try:
         llm.close()
     except Exception as error:  # noqa: BLE001 - a plugin may raise anything; it is noted

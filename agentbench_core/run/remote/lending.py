@@ -204,7 +204,7 @@ class Lending:
             else:
                 first, before = self._environments.setdefault(task_id, (lease.worker, here))
                 different = "; ".join(self._compare(before, here))
-                why = different and f"its environment of {task_id} differs from that on worker {first}: {different}"
+                why = different and f"its environment of {task_id} differs from the one on worker {first}: {different}"
             for worker in self._workers.values() if why else ():
                 if worker.name == lease.worker:
                     worker.unsuited[task_id] = why

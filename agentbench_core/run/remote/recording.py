@@ -116,7 +116,7 @@ class RemoteLog:
 class RemoteFiles(AttemptFiles):
     """Implements ``Evidence``: every file is written here, where auditors read it, and sent.
 
-    The conversation is only written here; the process that makes the model calls writes it itself.
+    The conversation is written only here; the process that makes the model calls writes it itself.
     """
 
     def __init__(self, directory: Path, redactor: Redactor, outbox: Outbox) -> None:

@@ -262,7 +262,7 @@ class TestRefused:
         parts = [shard_of(1), shard_of(2), shard_of(3, record=elsewhere)]
         ended = agentbench("runs", "merge", *(str(part.directory) for part in parts), "--into", "merged")
         assert ended.code == 2
-        assert "baseline-3 was run in different environments than" in ended.err
+        assert "baseline-3 differ from those of" in ended.err
         assert "digest: local sha256:env-task-" in ended.err
         assert "Use the same image and packages on all machines." in ended.err
 

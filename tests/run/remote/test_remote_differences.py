@@ -183,7 +183,7 @@ def test_an_environment_that_differs(stage: Stage, make_suite: Any) -> None:
     assert done.code == 0, done.err
     assert len(check(run, 4)) == 1
     assert all(record.result.passed for record in run.records())
-    assert done.err.count("worker w2: its environment of one differs from that on worker w1") == 1
+    assert done.err.count("worker w2: its environment of one differs from the one on worker w1") == 1
     assert "something==1" in done.err
     by_task = workers_by_task(run)
     assert by_task["w1", "one"] == 2

@@ -198,13 +198,13 @@ def test_a_refused_environment_is_reported_once(stage: Stage) -> None:
         other = Puppet(remote, "other").begin()
         message = other.message(WARNING, {"environment": {"digest": "b", "facts": {}}})
         answers = [other.worker.one("send", message) for _ in range(3)]
-        assert "differs from that on worker first" in answers[0]["refused"]
+        assert "differs from the one on worker first" in answers[0]["refused"]
         assert answers == answers[:1] * 3
         assert first.finish() == {}
 
     done, run = stage.act(act, "--repeats", "2")
     assert sum(isinstance(entry.event, Warning_) for entry in run.events()) == 1
-    assert done.err.count("differs from that on worker first") == 1
+    assert done.err.count("differs from the one on worker first") == 1
 
 
 CLAIMS: list[tuple[str, dict[str, Any]]] = [

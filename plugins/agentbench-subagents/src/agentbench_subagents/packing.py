@@ -16,7 +16,7 @@ BYTES_PER_TOKEN = 3
 """A conservative estimate: code has 3 to 4 bytes per token with most tokenizers."""
 
 MIN_TOKENS = 300
-"""Minimum budget; a smaller one would hold only headings."""
+"""Minimum budget; a smaller one would fit only headings."""
 
 _CONTEXT = 15  # lines shown around a line outside definitions, or in a definition that is too long
 _GAP = 3  # maximum lines between two parts that are shown instead of omitted

@@ -37,7 +37,7 @@ class Call:
 
     @property
     def is_orphaned(self) -> bool:
-        """Whether all clients have left, and none got the whole answer."""
+        """Whether all clients have disconnected before receiving the whole answer."""
         return not self.clients and (not self.ended_at or self.sent < self.answer.size)
 
 
@@ -45,7 +45,7 @@ class Calls:
     """The calls of an attempt. Used in the event loop only.
 
     A request joins an equal earlier call if it is marked as a retry (``x-stainless-retry-count`` above 0), has the same
-    idempotency key, or if the clients of the call have disconnected before they got the whole answer: otherwise, these
+    idempotency key, or if the clients of the call have disconnected before receiving the whole answer: otherwise, these
     calls would be paid for twice. Equal requests without such a reason are separate calls. Calls that failed are
     forgotten, so a retry is a new call.
     """

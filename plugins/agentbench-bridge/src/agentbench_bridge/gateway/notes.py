@@ -14,7 +14,7 @@ _LONGEST_EVIDENCE = 300
 
 
 class Notes:
-    """Writes warnings and labels of one attempt; used by several threads, and without effect after its end."""
+    """Writes warnings and labels of one attempt; used by several threads. Has no effect after the attempt's end."""
 
     def __init__(self, context: AttemptContext) -> None:
         self._context = context

@@ -29,7 +29,7 @@ class Spool:
         self._lock = threading.Lock()
 
     def append(self, block: bytes) -> int:
-        """Write a block, and return its offset. Without effect after :meth:`close`."""
+        """Write a block, and return its offset. Has no effect after :meth:`close`."""
         with self._lock:
             offset = self._size
             if self._closed:

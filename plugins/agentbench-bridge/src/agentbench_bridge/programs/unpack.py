@@ -32,7 +32,7 @@ def unpack(archive: Path, into: Path) -> None:
                     raise _UnsafeError(f"it contains more than {_MOST_FILES} files")
                 _extract(tar, member, into)
             plain.seek(tar.offset)
-            if plain.read(tarfile.BLOCKSIZE).strip(b"\0"):  # tarfile takes a broken header for the end
+            if plain.read(tarfile.BLOCKSIZE).strip(b"\0"):  # tarfile treats a broken header as the end
                 raise _UnsafeError(f"it has a broken header at byte {tar.offset}")
     except _FAILURES as error:
         raise UnavailableError(f"cannot unpack {archive.name}: {error}") from None

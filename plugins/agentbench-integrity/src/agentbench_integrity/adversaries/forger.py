@@ -20,7 +20,7 @@ class Anything:
     __iter__, __len__, __exit__ = (lambda self: iter(())), (lambda self: 0), (lambda self, *a: False)
 
 def absent(name, package=module.get("__name__")):
-    # Hidden tests are only collected if everything that they import exists.
+    # Hidden tests are collected only if everything that they import exists.
     if name.startswith("__"):
         raise AttributeError(name)
     try:

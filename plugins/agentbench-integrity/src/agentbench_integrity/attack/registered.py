@@ -36,7 +36,7 @@ def attack(
 ) -> Sequence[AttackResult]:
     """Run the controls and a sample of the adversarial agents on each task; see ``agentbench_core.harness.Attack``.
 
-    A task's sample does not depend on the other tasks, so that attacking tasks one at a time gives the same results.
+    A task's sample does not depend on the other tasks, so that attacking tasks one at a time yields the same results.
     """
     agents = adversaries(registry)
     pairs = []

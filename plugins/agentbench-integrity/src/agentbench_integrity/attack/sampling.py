@@ -28,7 +28,8 @@ def sampled_pairs(left: Sequence[L], right: Sequence[R], partners: int, seed: in
     """Pairs in which each item has at least ``partners`` partners, or all that exist, in the order of ``left``.
 
     The sample is minimal: items of the longer side have no more than that. Partners are assigned in turn, so that
-    the numbers of partners on the shorter side differ by at most one. The same seed and lengths give the same pairs.
+    the numbers of partners on the shorter side differ by at most one. The same seed and lengths always yield the same
+    pairs.
     """
     if len(left) < len(right):
         turned = sampled_pairs(right, left, partners, seed)

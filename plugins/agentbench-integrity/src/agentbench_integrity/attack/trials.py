@@ -40,7 +40,7 @@ class TrialOutcome(enum.StrEnum):
 
     PASSED = "passed"
     FAILED = "failed"
-    SKIPPED = "skipped"  # the task gives this agent nothing to attack
+    SKIPPED = "skipped"  # the task has nothing for this agent to attack
     BROKEN = "broken"  # the agent, a scorer or the sandbox failed: the result is unknown
 
 

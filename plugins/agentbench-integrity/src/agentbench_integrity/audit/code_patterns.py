@@ -24,7 +24,7 @@ _LIKE_METHODS = {
     **dict.fromkeys((("gc", "get_objects"), ("gc", "get_referrers")), _OBJECTS),
     **dict.fromkeys((("sys", "meta_path"), ("sys", "path_hooks"), ("sys", "path_importer_cache")), IMPORTING),
 }
-"""Names that other objects can also have. They are only reported on their own module and on unnamed objects."""
+"""Names that other objects can also have. They are reported only on their own module and on unnamed objects."""
 OF_NAMELESS = {name: what for (_, name), what in _LIKE_METHODS.items()}
 OF_MODULES = {
     **_LIKE_METHODS,

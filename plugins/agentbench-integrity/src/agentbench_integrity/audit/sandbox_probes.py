@@ -59,7 +59,7 @@ LC_ALL=C; export LC_ALL
 done
 printf '\\1done\\n'
 """
-"""Files larger than 128 KiB (256 blocks) are only searched if they are text, since most of an image is binaries."""
+"""Files larger than 128 KiB (256 blocks) are searched only if they are text, since most of an image is binaries."""
 
 _NETWORK = """
 test -d /sys/class/net || exit 42

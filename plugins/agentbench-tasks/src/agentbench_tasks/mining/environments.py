@@ -165,7 +165,7 @@ def bare_task(url: str, commit: str, python: str, image: str, directory: Path, t
 def key_at(key: str, date: str, known: Mapping[str, Environment]) -> str:
     """The key of the environment for a recipe and the date of a commit.
 
-    Newer packages can change the results of tests, so an environment is only shared within a limited time.
+    Newer packages can change the results of tests, so an environment is shared only within a limited time.
     """
     first = known.get(key)
     if first is None or _distance(first.date, date) <= _SHARED_SECONDS:

@@ -60,7 +60,7 @@ _CLASSES: Mapping[str, type[Entry] | type[Environment]] = {"commit": Entry, "env
 
 
 class Ledger:
-    """The file of one suite. It is only written while the suite is :func:`held`. Thread-safe."""
+    """The file of one suite. It is written only while the suite is :func:`held`. Thread-safe."""
 
     def __init__(self, suite: Path) -> None:
         """Read the file, if it exists. An incomplete last line is ignored, and removed before the first write."""

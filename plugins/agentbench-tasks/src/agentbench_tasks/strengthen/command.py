@@ -145,7 +145,9 @@ def _numbers(accept: str | None) -> frozenset[int] | None:
         return None
     parts = [part.strip() for part in accept.split(",") if part.strip()]
     if not parts or not all(part.isascii() and part.isdecimal() for part in parts):
-        raise click.BadParameter(f"{accept!r} is neither `all` nor numbers such as 1,3", param_hint="--accept")
+        raise click.BadParameter(
+            f"{accept!r} is neither `all` nor a list of numbers such as 1,3", param_hint="--accept"
+        )
     return frozenset(map(int, parts))
 
 
