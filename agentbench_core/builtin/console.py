@@ -196,7 +196,7 @@ def _name(record: AttemptRecord) -> str:
 
 
 def _text(text: str) -> str:
-    """Untrusted text: control characters are escaped, so that they can be read, and so is markup."""
+    """Untrusted text, with control characters and markup escaped."""
     return escape_markdown(escape_control(text))
 
 

@@ -44,7 +44,7 @@ _WEAK = Label(name="weak_verdict", evidence="the `plain` scorer trusts what the 
 def with_junit(command: str, options: str = "") -> str:
     """The command with a variable that makes every pytest in it write a report that :func:`junit_outcomes` can read.
 
-    ``options`` are more options for pytest, without characters that are special in a shell.
+    ``options`` are additional pytest options, without characters that are special in a shell.
     """
     return f'export PYTEST_ADDOPTS="{_WITH_JUNIT} {options}"; {command}'
 

@@ -133,7 +133,7 @@ def _everything(app: App) -> Iterator[Check]:
 def check_sandboxes(app: App, names: Collection[str] = ()) -> Mapping[str, Sequence[Check]]:
     """The checks of installed sandboxes, by name, with the options of the project; one without failures can be used.
 
-    ``names`` selects some of them. Raises UnknownNameError, PluginError, and InputError for a wrong project file.
+    ``names`` selects some of them. Raises UnknownNameError, PluginError, and InputError for an invalid project file.
     """
     resolved = resolve(base_layers(app), app.registry.name_of)
     every = [app.registry.find("sandbox", name) for name in names] or app.registry.all("sandbox")

@@ -1,4 +1,4 @@
-"""Checks of this machine and of what earlier commands left on it, for ``agentbench doctor``."""
+"""Checks of this machine, including leftovers of earlier commands, for ``agentbench doctor``."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _has_tag(run: RunInfo, wanted: str) -> bool:
 
 
 def selected_runs(out: Path, selects: RunFilter, filters: str, *, as_json: bool) -> Sequence[RunInfo]:
-    """The selected runs in ``out``, oldest first. Runs that cannot be read are listed on standard error.
+    """The selected runs in ``out``, oldest first. Unreadable runs are listed on standard error.
 
     If none is selected, a message states whether there are others; with ``as_json``, on standard error.
     """

@@ -94,7 +94,7 @@ class AttemptFiles:
         return write_refused(self.directory, error)
 
     def _path(self, name: str) -> Path:
-        # Names in repo/ come from an agent. Our own names stay, even if they match a secret.
+        # Names in repo/ come from an agent. The harness's own names are kept, even if they match a secret.
         path = self.directory / (self._redactor.clean_text(name) if name.startswith(f"{layout.REPO}/") else name)
         path.parent.mkdir(parents=True, exist_ok=True)
         return path

@@ -41,7 +41,7 @@ def run_directory_name(
 
 
 def task_directory(task_id: str, repeat: int) -> str:
-    """Directory of an attempt, relative to the run directory; its name has the number of a later repeat."""
+    """Directory of an attempt, relative to the run directory; the name of a later repeat contains its number."""
     return f"tasks/{task_id}" if repeat == 1 else f"tasks/{task_id}@{repeat}"
 
 

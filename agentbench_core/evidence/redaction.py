@@ -76,10 +76,10 @@ class Redactor:
         return text if cleaned is data else cleaned.decode("utf-8", "surrogatepass")
 
     def clean_value(self, value: Any) -> Any:
-        """Plain data with every string redacted, and valid for JSON: numbers and our own words are kept.
+        """Plain data with every string redacted, and valid for JSON: numbers and words of the format are kept.
 
-        Keys are also redacted, unless they look like our own fields. Numbers and objects that JSON cannot represent
-        become strings, so that invalid values from agents and tools do not prevent a record.
+        Keys are also redacted, unless they look like fields of the format. Numbers and objects that JSON cannot
+        represent become strings, so that invalid values from agents and tools do not prevent a record.
         """
         if isinstance(value, str):
             return value if value in self._ours else self.clean_text(value)

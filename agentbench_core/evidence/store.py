@@ -114,7 +114,7 @@ class Store:
             raise write_refused(self.directory, error) from None
 
     def clean_file(self, path: Path) -> None:
-        """Redact secrets in a file that others wrote to the directory; skip any other. Raises OSError on failure."""
+        """Redact secrets in a file that other code wrote to the directory; skip others. Raises OSError on failure."""
         resolved = path.resolve(strict=True)
         own = {layout.MANIFEST, layout.ATTEMPTS, layout.EVENTS}  # already redacted, and checksummed
         if not resolved.is_relative_to(self.directory.resolve()) or resolved.name in own or not resolved.is_file():

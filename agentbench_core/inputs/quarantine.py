@@ -39,7 +39,7 @@ class EnvironmentChecks:
 
     def __attrs_post_init__(self) -> None:
         if self.failed > self.checks:
-            raise FieldValueError("failed", f"{self.failed} failures are more than {self.checks} checks")
+            raise FieldValueError("failed", f"found {self.failed}, but `checks` is {self.checks}")
 
 
 @attrs.frozen(kw_only=True)
@@ -62,7 +62,7 @@ class Measured:
 
     def __attrs_post_init__(self) -> None:
         if self.flaky > self.checks:
-            raise FieldValueError("flaky", f"{self.flaky} flaky checks are more than {self.checks} checks")
+            raise FieldValueError("flaky", f"found {self.flaky}, but `checks` is {self.checks}")
 
 
 @attrs.frozen(kw_only=True)

@@ -117,7 +117,7 @@ class AgentResult:
     ended: Literal["completed", "gave_up", "tool_error"] = attrs.field(
         default="completed", validator=attrs.validators.in_(("completed", "gave_up", "tool_error"))
     )  #: `gave_up`: no progress is possible; `tool_error`: a tool failed
-    message: str = attrs.field(default="", validator=attrs.validators.instance_of(str))  #: the explanation, for people
+    message: str = attrs.field(default="", validator=attrs.validators.instance_of(str))  #: human-readable explanation
     prompt_version: str = attrs.field(default="", validator=attrs.validators.instance_of(str))  #: version of its prompt
 
 

@@ -70,7 +70,7 @@ class RemoteWork(Protocol):
 
     @property
     def workers(self) -> Sequence[str]:
-        """Names of the workers that were accepted and are not lost."""
+        """Names of accepted workers that are not lost."""
 
     @property
     def refusals(self) -> Sequence[str]:

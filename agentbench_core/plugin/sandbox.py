@@ -198,5 +198,5 @@ class SetupRunner:
 
 
 def python_fits(version: str, wanted: str) -> bool:
-    """Whether a Python version is the wanted one: ``3.11.7`` matches ``3.11``; ``3.1`` and ``3.110`` do not."""
+    """Whether a Python version is the requested one: ``3.11.7`` matches ``3.11``; ``3.1`` and ``3.110`` do not."""
     return f"{version}.".startswith(f"{wanted}.")

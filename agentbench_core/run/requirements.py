@@ -10,7 +10,7 @@ from agentbench_core.plugin.registry import Component, Registry
 
 
 def check_entrypoints(settings: Settings, names: Sequence[str], registry: Registry) -> None:
-    """Raise InputError if no agent was selected, and an agent named in a task is not installed."""
+    """Raise InputError if no agent was selected and an agent named in a task is not installed."""
     missing = [name for name in names if not registry.has("agent", name)]
     if not settings.agent.name and missing:
         raise InputError(

@@ -292,7 +292,7 @@ def configured(registry: Registry, resolved: Resolved, kind: str, name: str) -> 
 
 
 def chosen_llm(resolved: Resolved, registry: Registry, user: str) -> ConfiguredComponent:
-    """The provider of the model that the settings select; ``user`` is what needs it, for messages.
+    """The provider of the model that the settings select; ``user`` names the component that needs it, for messages.
 
     Raises InputError if no model, or an unknown or no provider, is selected; UnavailableError if none is installed.
     """

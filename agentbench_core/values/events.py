@@ -225,7 +225,7 @@ class RunFinished:
 class Warning_:  # noqa: N801 - the built-in name is taken; the line type is `warning`
     """A warning for readers of the results."""
 
-    message: str = attrs.field(validator=_TEXT)  #: text for people
+    message: str = attrs.field(validator=_TEXT)  #: human-readable text
 
 
 @attrs.frozen(kw_only=True)

@@ -71,7 +71,7 @@ class Score:
     tampered: bool = False  #: whether the verdict was tampered with, so that the attempt fails
     labels: tuple[Label, ...] = attrs.field(default=(), validator=deep_iterable(instance_of(Label), instance_of(tuple)))
     """Labels for the record, such as ``weak_verdict``."""
-    explanation: str = attrs.field(default="", validator=_TEXT)  #: why the attempt failed, for people
+    explanation: str = attrs.field(default="", validator=_TEXT)  #: human-readable reason for a failure
     tests: Mapping[str, str] | None = attrs.field(default=None, validator=optional(_TEXT_BY_TEXT))
     """The result of each test by id: ``passed``, ``failed``, ``error``, ...; ``None`` if not requested or unknown."""
 

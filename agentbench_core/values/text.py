@@ -52,7 +52,7 @@ def short_name(name: str) -> str:
 
 
 def size_text(count: float) -> str:
-    """A number of bytes for people: ``1.4 GiB``."""
+    """A human-readable number of bytes: ``1.4 GiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"

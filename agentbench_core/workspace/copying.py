@@ -224,7 +224,7 @@ def _open_for_removal(parent: int, name: str) -> int | None:
 
 
 def _make_accessible(parent: int, name: str) -> None:
-    with suppress(PermissionError):  # not ours; later calls may fail, or work anyway
+    with suppress(PermissionError):  # owned by another user; later calls may fail or succeed
         if sys.platform != "linux":
             os.chmod(name, 0o700, dir_fd=parent, follow_symlinks=False)
             return
@@ -237,7 +237,7 @@ def _make_accessible(parent: int, name: str) -> None:
 
 
 def _empty(root: int) -> None:
-    """Remove the contents of an open directory. Deeper directories are moved up first, so none is ever deep.
+    """Remove the contents of an open directory. Deeper directories are moved up first, so no path is ever deep.
 
     Continues after errors; the first one is raised at the end.
     """

@@ -1,7 +1,7 @@
 """The only code that starts git, always on a repository that belongs to the harness.
 
 Git trusts the configuration, attributes and hooks of its working tree, so it never runs in one: ``GIT_DIR`` is a bare
-repository of ours, and files are written as bytes with ``fast-import`` and read as bytes with ``cat-file``.
+repository of the harness, and files are written as bytes with ``fast-import`` and read as bytes with ``cat-file``.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _environment(git_dir: Path, extra: Mapping[str, str | None]) -> dict[str, st
 
 
 class Git:
-    """A bare repository of ours. Threads and processes may share it, as every write is one atomic pack or object."""
+    """A bare repository. Threads and processes may share it, as every write is one atomic pack or object."""
 
     def __init__(self, git_dir: Path) -> None:
         self.git_dir = git_dir  #: the repository's directory

@@ -1,7 +1,7 @@
 """Freeze a workspace and compute its changes, without trusting anything in it.
 
-Files are written as bytes to a bare repository of ours: no ``.gitignore``, filter, nested repository or index in the
-workspace affects the result. Freeze only after the workspace's processes are dead.
+Files are written as bytes to a bare repository of the harness: no ``.gitignore``, filter, nested repository or index in
+the workspace affects the result. Freeze only after the workspace's processes are dead.
 """
 
 from __future__ import annotations

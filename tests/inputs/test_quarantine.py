@@ -247,7 +247,7 @@ FINE = {
         ({"tasks": {"one": {"measured": {"local": FINE | {"checks": 0}}}}}, "measured.local.checks: 0 is below 1"),
         (
             {"tasks": {"one": {"measured": {"local": FINE | {"flaky": 21}}}}},
-            "local.flaky: 21 of 20 checks cannot be",
+            "local.flaky: found 21, but `checks` is 20",
         ),
         (
             {"tasks": {"one": {"measured": {"local": FINE | {"date": "2026-13-01"}}}}},

@@ -1,4 +1,4 @@
-"""Progress as lines: text for people, or one JSON object per line for programs."""
+"""Progress as lines: human-readable text, or one JSON object per line for programs."""
 
 from __future__ import annotations
 

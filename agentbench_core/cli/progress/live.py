@@ -38,7 +38,7 @@ class LiveProgress(Display):
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[None]:
-        """Show the display inside the block; afterwards only the permanent lines are left."""
+        """Show the display inside the block; afterwards, only the permanent lines remain."""
         live = Live(self, console=self._console, transient=True, refresh_per_second=4)
         live.start(refresh=True)
         try:

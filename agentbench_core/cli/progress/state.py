@@ -93,7 +93,7 @@ class TimeLeft:
     """An estimate of the time until all attempts have finished."""
 
     seconds: float  #: seconds from now
-    basis: str  #: the basis of the estimate, for people
+    basis: str  #: human-readable basis of the estimate
 
 
 class RunState(RunObserver):
@@ -262,7 +262,7 @@ def one_line(text: str) -> str:
 
 
 def in_time(seconds: float) -> str:
-    """A duration for people: ``38 s``, ``4 min``, ``2 h 10 min``."""
+    """A human-readable duration: ``38 s``, ``4 min``, ``2 h 10 min``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

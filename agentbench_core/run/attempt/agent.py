@@ -61,7 +61,7 @@ class AgentPhaseResult:
     """The outcome of the agent phase, and its usage."""
 
     outcome: Outcome  #: how the agent ended
-    message: str  #: explanation for people
+    message: str  #: human-readable explanation
     steps: int  #: number of tool calls
     llm_calls: int  #: number of model calls
     usage: Usage  #: tokens and cost

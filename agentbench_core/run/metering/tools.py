@@ -254,8 +254,8 @@ def open_toolbox(
 
 
 def _one_line(arguments: Mapping[str, object], cleaned: Callable[[object], object]) -> str:
-    """Arguments as one short line for people, such as ``app.py start_line=10``: the name is omitted for text in first
-    position.
+    """Arguments as one short human-readable line, such as ``app.py start_line=10``: the name is omitted for text in
+    first position.
 
     Texts are cut before secrets are redacted, so that a call with megabytes costs little, and shortened afterwards, so
     that no part of a secret at the cut is left.

@@ -231,7 +231,7 @@ class _Repair:
         return self._text.reverted(self._known)
 
     def _test(self, task: str) -> str:
-        """Ask the tester for advice on the latest output; nothing is run."""
+        """Request the tester's advice on the latest output; nothing is run."""
         role = self._roles.tester
         child = self._delegated(role, self._options.tester_tokens, 0)
         report = self._consult(role, child, self._text.evaluation(self._known, task))

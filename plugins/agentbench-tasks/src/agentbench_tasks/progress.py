@@ -1,4 +1,4 @@
-"""The progress of a validation, for people."""
+"""Human-readable progress of a validation."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ class ProgramRunner:
             return program.sandbox.exec(argv, env=env, deadline=deadline)
 
     def _make_home(self, program: ProgramContext, deadline: Deadline) -> tuple[str, Sequence[str]]:
-        """A new directory for the program, and which of ``_OWN`` the repository has. One command, since both wait."""
+        """A new directory for the program, and which of ``_OWN`` the repository has. Uses one command, to save time."""
         command = f'mkdir -p "$HOME/agent" && (cd "$HOME/agent" && pwd) || exit 1; {_LIST_OWN}; true'
         made = program.sandbox.exec(command, deadline=deadline)
         home, *existing = made.stdout.text.splitlines() or [""]

@@ -20,8 +20,8 @@ _digests: dict[Path, tuple[Sequence[object], str]] = {}
 def files_of(directory: Path) -> Mapping[str, os.stat_result]:
     """Everything in a directory by relative path, sorted by its parts. Links are listed, and not followed.
 
-    Raises InputError if something is not a file, directory or link, if there is too much, or if a
-    directory cannot be read.
+    Raises InputError if something is not a file, directory or link, if the directory is too large, or if a directory
+    cannot be read.
     """
     found: dict[str, os.stat_result] = {}
     size = 0

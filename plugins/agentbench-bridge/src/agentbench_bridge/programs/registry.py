@@ -112,7 +112,7 @@ def _fetch_wheels(wanted: Wanted, build: Build, into: Path) -> tuple[str, str]:
 
 
 def _install_wheels(requirements: str, python: str, into: Path, wanted: Wanted) -> None:
-    """Unpack wheels for a version of Python. pip runs no code of wheels."""
+    """Unpack wheels for a version of Python. pip does not run any code from wheels."""
     machine = platform.machine().lower()
     with tempfile.TemporaryDirectory(prefix="agentbench-pip-") as temporary:
         file = Path(temporary, "requirements.txt")

@@ -52,7 +52,7 @@ class Plan:
 
     @property
     def written(self) -> Sequence[str]:
-        """The list of written files, for people."""
+        """A human-readable list of the written files."""
         task = [f"{self.prefix}tasks/{self.suite}/{EXAMPLE}/"] if self.example else []
         return [*self.new, *task, *([f"{self.prefix}.gitignore (added: {_IGNORED})"] if self.ignore else [])]
 

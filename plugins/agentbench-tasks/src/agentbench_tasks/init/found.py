@@ -81,7 +81,7 @@ class Found:
     repository: Repository | None
     suite: str
     tasks: int  #: number of tasks in the suite
-    tests: Sequence[str]  #: how tests are run, and where that is configured; for people
+    tests: Sequence[str]  #: how tests are run, and the file that configures this; human-readable
     requirements: Sequence[str]  #: the places that list the requirements of tests
     python: str  #: the Python version for tasks; empty if the default image has none that the project allows
     python_note: str

@@ -36,7 +36,7 @@ class Chosen:
     commands: tuple[str, ...]  #: ordinary setup commands with pinned versions
     python: str
     image: str  #: image for sandboxes that use images; empty for the default one
-    source: str  #: how it was found, for people
+    source: str  #: human-readable source of the environment
     neighbor: bool = False  #: whether the packages come from another commit, because the commit's own failed
 
 

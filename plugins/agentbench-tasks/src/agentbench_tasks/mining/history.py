@@ -288,6 +288,6 @@ def read_commit(git: Git, commit: str, *, deadline: Deadline) -> Commit:
 
 
 def find_commit(history: History, name: str, deadline: Deadline) -> str | None:
-    """The id of a commit named by a user. ``HEAD`` refers to the HEAD of the source, not of our copy."""
+    """The id of a commit named by a user. ``HEAD`` refers to the HEAD of the source, not of the copy."""
     name = re.sub(r"\A(?:HEAD|@)(?=[~^]|\Z)", history.head, name)
     return history.git.resolve(f"{name}^{{commit}}", deadline)

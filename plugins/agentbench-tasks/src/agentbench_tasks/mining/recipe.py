@@ -220,7 +220,7 @@ def _variables(project: Project, version: str) -> Mapping[str, str]:
 
 
 def _describe(project: Project, plan: _Plan, date: str, note: str) -> str:
-    """One line for people."""
+    """One human-readable line."""
     parts = [*(plan.origins or ("only pytest",)), f"packages as of {date[:10]}"]
     if not project.installable:
         parts.append("the project itself cannot be installed")

@@ -183,7 +183,7 @@ def _read(path: Path) -> bytes:
 
 
 def _assembled(history: History, fix: Fix, tests: Mapping[str, File], deadline: Deadline) -> Commit:
-    """A commit in our own repository, with the patch and the tests on top of the base."""
+    """A commit in a copy of the repository, with the patch and the tests on top of the base."""
     git, base = history.git, _resolved(history, fix.base, deadline)
     try:
         patch = _read(Path(fix.patch))

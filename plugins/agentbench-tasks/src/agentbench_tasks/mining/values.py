@@ -101,7 +101,7 @@ class Recipe:
     python: str  #: Python version, such as `3.11`
     resolve: tuple[str, ...]  #: setup commands that install the dependencies as of the commit's date
     project: tuple[str, ...]  #: setup commands that install the project itself, without dependencies and network
-    source: str  #: one line for people, such as `pyproject.toml [test], packages as of 2024-05-01`
+    source: str  #: one human-readable line, such as `pyproject.toml [test], packages as of 2024-05-01`
     variables: Mapping[str, str] = {}  #: environment variables for the project's installation
 
 

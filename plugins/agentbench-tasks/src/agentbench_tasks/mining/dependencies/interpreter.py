@@ -25,7 +25,7 @@ class Choice:
     """A Python version, with a note about it."""
 
     version: str
-    note: str = ""  #: for people; empty if the project lists this version
+    note: str = ""  #: human-readable; empty if the project lists this version
 
 
 def choose_python(tree: SourceTree, project: Project, pythons: Sequence[str]) -> Choice:

@@ -55,7 +55,7 @@ class Source:
     """One place that lists requirements of tests."""
 
     kind: Kind
-    name: str  #: for people, such as `pyproject.toml [tests]`
+    name: str  #: human-readable name, such as `pyproject.toml [tests]`
     requirements: tuple[Requirement, ...] = ()
     constraints: tuple[Requirement, ...] = ()
     extras: tuple[str, ...] = ()  #: extras of the project itself
