@@ -78,7 +78,7 @@ def measure(directory: Path, files: int, *, large: int = LARGE) -> dict[str, flo
     timed("diff", lambda: snapshots.diff(base, frozen.snapshot, frozen.changes))
     fork(pristine, scoring)
     with Tree(scoring) as tree:
-        timed("restore", lambda: snapshots.restore(frozen.changes, tree))
+        timed("restore", lambda: snapshots.apply(frozen.changes, tree))
     for name, who in (("peak MiB", resource.RUSAGE_SELF), ("peak MiB of git", resource.RUSAGE_CHILDREN)):
         seconds[name] = resource.getrusage(who).ru_maxrss / 1024
     return seconds

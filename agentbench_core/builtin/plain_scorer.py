@@ -114,7 +114,7 @@ def _outcome(case: Element) -> str:
 class PlainScorer:
     """With expected test ids, pytest's report must list each of them as passed; otherwise, exit code 0 passes.
 
-    Protected files are restored and the change is filtered, as for every scorer. Nothing else is checked.
+    As for every scorer, changes to protected files are dropped. Nothing else is checked.
     """
 
     options: PlainOptions

@@ -114,7 +114,8 @@ def agentbench_register_llms(register: Register[LLM]) -> None:
 def agentbench_register_agents(register: Register[Agent]) -> None:
     """Add agents, for ``--agent NAME``.
 
-    Capabilities: ``needs_llm``, ``needs_oracle``, ``adversary``, ``needs_sandbox``.
+    Capabilities: ``needs_llm``, ``needs_oracle``, ``adversary``, and ``needs_sandbox`` for agents that are programs in
+    the sandbox.
     """
 
 
@@ -125,7 +126,7 @@ def agentbench_register_tools(register: Register[Tool]) -> None:
 
 @hookspec
 def agentbench_register_scorers(register: Register[Scorer]) -> None:
-    """Add scorers, for ``--set scorer=NAME``. Capabilities: ``calibrates``."""
+    """Add scorers, for ``--set scorer=NAME``. Capabilities: ``calibrates``, which runs once per task."""
 
 
 @hookspec

@@ -110,7 +110,7 @@ class Validation:
         pattern=_INSIDE,
     )
     protected_globs: tuple[str, ...] = option(
-        DEFAULT_PROTECTED, help="files restored from the original tree before scoring"
+        DEFAULT_PROTECTED, help="files whose changes are dropped before scoring"
     )
     fail_to_pass: tuple[str, ...] = option((), help="ids of tests that must fail before the fix and pass after it")
     pass_to_pass: tuple[str, ...] = option((), help="ids of tests that must pass before and after the fix")

@@ -138,7 +138,7 @@ class Snapshots:
                 before = next(contents) if change.old_blob else b""
                 yield change, before, next(contents) if change.new_blob else b""
 
-    def restore(
+    def apply(
         self, changes: Collection[Change], into: Tree, *, links: bool = False, deadline: Deadline | None = None
     ) -> None:
         """Write the new state of these changes into a tree, and remove deleted files there.

@@ -208,7 +208,7 @@ def test_diff_is_capped(snapshots: Snapshots, base: Path, work: Path, monkeypatc
     last = f"# cut: 1000 of {len(whole)} bytes; sha256 of the whole: {hashlib.sha256(whole).hexdigest()}"
     assert cut == whole[:1000] + f"\n{last}\n".encode()
     with Tree(base) as tree:
-        snapshots.restore(frozen.changes, tree)
+        snapshots.apply(frozen.changes, tree)
     assert (base / "long").read_bytes() == (work / "long").read_bytes()
 
 
@@ -228,8 +228,8 @@ def test_restore(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -
     frozen = snapshots.freeze(taken, work)
     fork(base, tmp_path / "scoring")
     with Tree(tmp_path / "scoring") as tree:
-        snapshots.restore(frozen.changes, tree)
-        snapshots.restore([change for change in frozen.changes if change.kind == "deleted"], tree)  # already gone
+        snapshots.apply(frozen.changes, tree)
+        snapshots.apply([change for change in frozen.changes if change.kind == "deleted"], tree)  # already gone
     assert snapshots.take(tmp_path / "scoring").tree == frozen.snapshot.tree
     assert not (tmp_path / "scoring/link").is_symlink()
 
@@ -244,9 +244,9 @@ def test_restore_links(snapshots: Snapshots, base: Path, work: Path, tmp_path: P
     fork(base, tmp_path / "scoring")
     with Tree(tmp_path / "scoring") as tree:
         with pytest.raises(PathEscapeError, match=r"'run\.sh' is a link"):
-            snapshots.restore(frozen.changes, tree)
+            snapshots.apply(frozen.changes, tree)
         assert snapshots.take(tmp_path / "scoring").tree == taken.tree
-        snapshots.restore(frozen.changes, tree, links=True)
+        snapshots.apply(frozen.changes, tree, links=True)
     assert snapshots.take(tmp_path / "scoring").tree == frozen.snapshot.tree
 
 
@@ -262,7 +262,7 @@ def test_restore_refuses_links_in_the_way(snapshots: Snapshots, base: Path, work
     (tmp_path / "scoring/docs").rmdir()
     (tmp_path / "scoring/docs").symlink_to("../outside")
     with Tree(tmp_path / "scoring") as tree, pytest.raises(PathEscapeError):
-        snapshots.restore(frozen.changes, tree)
+        snapshots.apply(frozen.changes, tree)
     assert (tmp_path / "outside/x.md").read_text() == "outside"
 
 
@@ -275,7 +275,7 @@ def test_restore_refuses_changes_that_do_not_fit(snapshots: Snapshots, base: Pat
     fork(base, tmp_path / "scoring")
     added = [change for change in frozen.changes if change.kind == "added"]
     with Tree(tmp_path / "scoring") as tree, pytest.raises(ToolError, match="is a file, not a directory"):
-        snapshots.restore(added, tree)
+        snapshots.apply(added, tree)
 
 
 def test_threads(snapshots: Snapshots, base: Path, tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_threads(snapshots: Snapshots, base: Path, tmp_path: Path) -> None:
         frozen = snapshots.freeze(taken, work)
         patch = snapshots.diff(taken, frozen.snapshot, frozen.changes)
         with Tree(work) as tree:
-            snapshots.restore(frozen.changes, tree)
+            snapshots.apply(frozen.changes, tree)
             results[number] = patch, tree.read("src/a.py", limit=99)
 
     threads = [threading.Thread(target=attempt, args=(number,)) for number in range(8)]
@@ -380,7 +380,7 @@ def test_names_that_other_systems_treat_as_git(snapshots: Snapshots, base: Path,
     assert kinds(frozen.changes) == dict.fromkeys(names, "added")
     assert snapshots.diff(taken, frozen.snapshot, frozen.changes).count(b"new file mode") == len(names)
     with Tree(base) as tree:
-        snapshots.restore(frozen.changes, tree)
+        snapshots.apply(frozen.changes, tree)
     assert snapshots.take(base).tree == frozen.snapshot.tree
 
 

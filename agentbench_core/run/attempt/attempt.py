@@ -2,16 +2,19 @@
 
 ::
 
-    source       pristine tree at the commit, without later history
+    source       pristine tree: the commit, as a repository without other commits; once per task
     environment  setup, once per task, cached: the prepared tree
-    baseline     failing_command must fail without a change; also once per task
-    agent        agent.solve(context) in a fresh copy, with llm and tools; then the sandbox kills all its processes
+    baseline     once per task: failing_command must fail without a change, with the hidden tests. Then the scorer may
+                 calibrate, with the reference solution
+    agent        agent.solve(context) runs in a thread of this process, its commands in a sandbox; both work on a fresh
+                 copy on the host. At the end, all processes of the sandbox are killed, and tool calls are refused
     freeze       the difference between that copy and the prepared tree, without protected and non-editable files
     score        another fresh copy + the frozen change + the hidden tests, for the scorer plugin to judge
     audit        labels for the record; they do not change the score
-    record       how the agent ended + the score -> passed, failed or unscored (make_record in record.py)
+    record       how the agent ended + the score -> passed, failed or unscored (verdict in values/failures.py)
 
-Every attempt of a run ends in exactly one record. If the run itself must stop, the record is written on resume.
+Evidence such as tool calls, the conversation and diffs is written while the agent works. Every attempt of a run ends in
+exactly one record. If the run itself must stop, the record is written on resume.
 ``validate-tasks`` and ``tasks attack`` run attempts the same way, without recording them.
 """
 
@@ -54,7 +57,7 @@ def record_attempt(plan: AttemptPlan, session: Session, store: Store) -> None:
         write_evidence(plan, result, writer.files, setup=session.shared.setup_output(plan.task))
     except OSError as error:
         writer.log.emit(Warning_(message=f"evidence is incomplete: {error}"))
-    writer.finish(lambda: Conclusion.of(result))  # if this raises, the record is an infrastructure error
+    writer.finish(lambda: Conclusion.of(result))  # if Conclusion.of raises, the record is an infrastructure error
 
 
 def run_attempt(
@@ -130,7 +133,7 @@ class _Attempt:
             result.outcome, result.problem = early_end
             return
         with self._fork(prepared) as workspace:
-            # One deadline for agent, freeze and score.
+            # One deadline for agent and score. The freeze takes time from it, but is not cut off by it.
             deadline = self.deadline = self.session.stop.within(self.plan.limits.timeout_sec)
             with self._phase("agent"):
                 models = self.session.models.get(self.plan.variant.name)
@@ -144,7 +147,8 @@ class _Attempt:
                 self.monitor.add_wait(waited)
                 change = result.change = freeze(shared.snapshots, prepared.base, workspace, task)
                 self._save_files(prepared, change)
-        # The change of an agent that gave up or timed out is also scored. UNSCORED are infrastructure errors.
+        # The change of an agent that gave up is also scored. After a timeout, no time is left, and the score is a
+        # failure. UNSCORED are infrastructure errors.
         if (change.included or self.score_empty) and result.outcome not in UNSCORED:
             with self._phase("score"):
                 result.score = self._score(prepared, change, deadline)

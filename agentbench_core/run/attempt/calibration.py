@@ -249,7 +249,7 @@ def calibration_context(
         workspace = shared.fork(task, prepared.environment, "calibration", hidden=False)
         made.append(workspace)
         with Tree(workspace) as tree:
-            shared.snapshots.restore(retained, tree)
+            shared.snapshots.apply(retained, tree)
         shared.add_hidden(task, workspace)
         return workspace
 

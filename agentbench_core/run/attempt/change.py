@@ -22,7 +22,7 @@ class FrozenChange:
     """The change made in an attempt. Part of it is scored; the rest, except tool caches, is excluded and labeled."""
 
     included: tuple[Change, ...]  #: the scored changes
-    excluded: tuple[str, ...]  #: paths of everything else
+    excluded: tuple[str, ...]  #: paths of all other changes, followed by `oddities`
     diff: bytes  #: unified diff of the included changes, for readers
     labels: tuple[Label, ...]  #: labels for excluded changes, and for protected files that agents are allowed to edit
     all_changes: tuple[Change, ...] = ()  #: included and excluded changes, without tool caches

@@ -4,8 +4,8 @@
 
     AttemptResult   filled in phase by phase, with live objects
     Conclusion      the same as plain data, for the record; workers send it to the coordinator
-    verdict()       outcome and score -> passed, scored and the reason of a failure
-    AttemptRecord   one line of attempts.jsonl
+    verdict()       in values/failures.py: outcome and score -> passed, scored and the reason of a failure
+    AttemptRecord   one line of attempts.jsonl, and part of the last event of the attempt
 """
 
 from __future__ import annotations
@@ -267,9 +267,9 @@ def _pressure(end: Conclusion) -> tuple[Label, ...]:
 def _artifacts(plan: AttemptPlan, directory: Path) -> Mapping[str, str]:
     """The most important files that exist, by name; paths are relative to ``task_dir``."""
     paths = {"task_dir": layout.task_directory(plan.task.spec.id, plan.repeat)}
-    for phase in ("setup", "failing", "passing"):
+    for command in ("setup", "failing", "passing"):
         for stream in ("stdout", "stderr"):
-            paths[f"{phase}_{stream}"] = layout.log_path(phase, stream)
+            paths[f"{command}_{stream}"] = layout.log_path(command, stream)
     paths |= {"final_patch": "diffs/final.patch", "tool_calls": layout.TOOL_CALLS}
     paths |= {"conversation": layout.CONVERSATION, "repo": layout.REPO, "workspace": layout.WORKSPACE}
     return {name: path for name, path in paths.items() if name == "task_dir" or (directory / path).exists()}

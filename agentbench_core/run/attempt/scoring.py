@@ -1,6 +1,7 @@
 """Score a frozen change: prepare copies of the tree that contain it, and call the scorer plugin.
 
-The scorer runs the tests and compares their results. By default it is ``tests``; ``--set scorer=NAME`` selects another.
+The scorer runs the tests and compares their results. The default scorer, ``tests``, first removes the expected values
+from hidden tests for pytest, where that is possible. ``--set scorer=NAME`` selects another scorer.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class ScoringRun:
             waited=lambda sec: self._waited(deadline, sec),
         )
         with Tree(workspace) as tree:
-            self.shared.snapshots.restore(change.included, tree)
+            self.shared.snapshots.apply(change.included, tree)
         self.shared.add_hidden(self.plan.task, workspace)
         return workspace
 

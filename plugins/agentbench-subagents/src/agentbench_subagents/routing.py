@@ -1,4 +1,4 @@
-"""The ``subagents`` agent: a router delegates to a searcher, a patcher and a tester, each with its own budget."""
+"""The ``subagents`` agent: a router, and a searcher, a patcher and a tester with shares of its budget."""
 
 from __future__ import annotations
 
@@ -132,7 +132,8 @@ class _Repair:
         self._roles = roles(options.prompt_version)
         self._messages = messages_of(options.prompt_version)
         self._text = PromptText(self._messages)
-        self._known = Known(command=context.failing_command, instruction=context.instruction, first=rerun(context))
+        first = rerun(context)  # in the sandbox; it uses one step
+        self._known = Known(command=context.failing_command, instruction=context.instruction, first=first)
         self._same_failures = 0
         self._futile = 0
 
@@ -146,7 +147,7 @@ class _Repair:
             if decision.action == "stop":
                 return self._stopped(decision.task)
             outcome = self._do(decision)
-            if self._known.last.passed and not self._known.first.passed:  # one that passed at first proves nothing
+            if self._known.last.passed and not self._known.first.passed:  # otherwise only hidden tests show the defect
                 return AgentResult(message="the failing command passes")
             if self._same_failures >= self._options.same_failure:
                 return _gave_up(f"the command still fails in the same way (changes tried: {self._same_failures})")
@@ -163,7 +164,7 @@ class _Repair:
     def _do(self, decision: Decision) -> str:
         """Carry out a decision, and return a message for the router. Raises BudgetExceeded if no steps are left."""
         if self._context.budget.steps_left == 0:
-            rerun(self._context)  # raises BudgetExceeded, which the harness records as the end of the attempt
+            rerun(self._context)  # raises BudgetExceeded, which ends the agent; its change is still scored
         if problem := self._obstacle(decision):
             self._futile += 1
             return problem
