@@ -238,7 +238,7 @@ def test_handover_adds_no_process_to_the_sandbox(opened_in: Callable[[Way], Open
 
 
 def test_commands_cannot_kill_or_trace_the_relay(opened_in: Callable[[Way], Opened]) -> None:
-    """E04: Commands cannot kill or trace the relay: it has another user. It is started again if it ends.
+    """E04: Commands cannot kill or trace the relay, which runs as another user. It is restarted if it ends.
 
     It may have been killed because the sandbox had used up its memory.
     """
@@ -261,7 +261,7 @@ def test_commands_cannot_kill_or_trace_the_relay(opened_in: Callable[[Way], Open
 
 
 def test_very_many_connections(opened_in: Callable[[Way], Opened]) -> None:
-    """E05: Only so many are carried at once; the others wait, and the address works afterwards."""
+    """E05: A limited number is carried at once; the others wait, and the address works afterwards."""
     opened = opened_in("carried")
     before = _open_files()
     result = opened.run(["python3", "-c", HOLD, str(2 * MOST_CONNECTIONS)])

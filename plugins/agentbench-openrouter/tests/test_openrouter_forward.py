@@ -219,7 +219,7 @@ def test_64_streams_at_once(upstream: Any) -> None:
 
 
 def test_headers_of_the_agent(upstream: Any) -> None:
-    """Known and harmless ones are sent; nothing replaces what is ours, and nothing can smuggle a header."""
+    """Known and harmless headers are sent; none replaces the provider's own or smuggles in another."""
     upstream.play = streams
     smuggled = {
         "anthropic-beta": "tools-1",
@@ -499,7 +499,7 @@ def test_a_missing_model_after_a_success_is_rejected(upstream: Any) -> None:
     "play", [fails(404, problem(404, "File Not Found")), fails(403, b"<html>blocked</html>"), fails(403)]
 )
 def test_error_caused_by_one_request_rejects_that_request(upstream: Any, play: Any) -> None:
-    """E15: The server and the key have worked, so an agent cannot escape a fail, nor end the run, by odd requests."""
+    """E15: The server and the key have worked, so odd requests can neither prevent a failure nor end the run."""
     upstream.plays(streams, *[play] * 8)
     with provided(upstream) as provider:
         forward(provider)
@@ -658,7 +658,7 @@ def hangs_after(upstream: Any, *pieces: bytes) -> Any:
 
 
 def test_a_gap_that_is_too_long_ends_the_stream(upstream: Any, clock: FakeClock) -> None:
-    """Each piece starts the time anew; the time between two pieces is limited."""
+    """Each piece restarts the timer: only the time between two pieces is limited."""
     got = threading.Semaphore(0)
 
     def play(posted: Any) -> None:
@@ -687,7 +687,7 @@ def test_a_gap_that_is_too_long_ends_the_stream(upstream: Any, clock: FakeClock)
 
 
 def test_the_whole_call_is_limited(upstream: Any, clock: FakeClock) -> None:
-    """A stream that drips for ever ends at ``timeout_sec``."""
+    """A stream that drips forever ends at ``timeout_sec``."""
 
     def play(posted: Any) -> None:
         posted.head()
@@ -751,7 +751,7 @@ def test_closing_ends_a_stream(upstream: Any) -> None:
 
 
 def test_a_client_that_fails_ends_the_exchange(upstream: Any) -> None:
-    """Exceptions of the gateway are not taken for failures of the server, and the connection is not used again."""
+    """The gateway's exceptions do not count as failures of the server, and the connection is not reused."""
     upstream.plays(hangs_after(upstream, EVENTS[0]), streams)
 
     def listen(_: bytes) -> None:

@@ -61,7 +61,7 @@ def assert_hidden(error: Any, call: CallDouble, native: NativeDouble, secret: st
 @pytest.mark.parametrize("secret", [SECRET, OTHER])
 @pytest.mark.parametrize("split", [(), (1,), (10, 11, 12), tuple(range(1, 26))])
 def test_a_stream_with_a_key_is_cut(upstream: Any, secret: str, split: tuple[int, ...]) -> None:
-    """E11: Nothing from the key on arrives, even if each byte of the key comes alone."""
+    """E11: The response ends before the key, even if each byte of the key arrives alone."""
     start = event("one ")
     text = event(f"your key is {secret}, and there is more") + b"data: [DONE]\n\n"
     at = text.index(secret.encode())
@@ -81,7 +81,7 @@ def test_a_stream_with_a_key_is_cut(upstream: Any, secret: str, split: tuple[int
 
 
 def test_text_that_only_begins_like_a_key_is_passed_on(upstream: Any) -> None:
-    """What only looks like a key arrives unchanged, also at the end."""
+    """Text that only resembles a key arrives unchanged, even at the end."""
     text = event(f"{SECRET[:-1]}!") + b": " + SECRET[:9].encode()
     whole = b"data: [DONE]\n\n"
     upstream.play = lambda posted: (posted.head(), posted.piece(event("x")), posted.piece(text), posted.end())
@@ -104,7 +104,7 @@ def test_a_document_with_a_key_is_not_passed_on(upstream: Any) -> None:
 
 @pytest.mark.parametrize("status", [400, 404, 413, 500])
 def test_an_error_with_a_key_is_not_passed_on(upstream: Any, status: int) -> None:
-    """E11: Also after retries; the error of the call does not contain it either."""
+    """E11: It is not passed on even after retries, and the call's error does not contain the key either."""
     body = json.dumps({"error": {"code": status, "message": f"bad header: Bearer {SECRET}"}}).encode()
     upstream.play = lambda posted: posted.send(status, body, kind="application/json")
     error, call, native = passed_on(upstream)
@@ -177,7 +177,7 @@ _SECRETS = st.lists(st.lists(_ALPHABET, min_size=1, max_size=4).map(b"".join), m
 @given(pieces=_PIECES, secrets=_SECRETS)
 @settings(max_examples=300, deadline=None)
 def test_a_gate_passes_everything_before_the_first_secret(pieces: list[bytes], secrets: list[bytes]) -> None:
-    """However the text is split; and it holds back only what may become a secret."""
+    """However the text is split, the gate only holds back bytes that may become a secret."""
     text, gate, passed = b"".join(pieces), Gate(secrets), b""
     for number, piece in enumerate(pieces, start=1):
         passed += gate.feed(piece)
@@ -300,7 +300,7 @@ def test_secrets_are_removed_from_messages() -> None:
 
 
 def test_no_thread_remains_after_an_exchange(upstream: Any) -> None:
-    """Nothing of an exchange remains after it."""
+    """An exchange leaves no thread behind."""
     text = event("x") + b"data: [DONE]\n\n"
     upstream.play = lambda posted: posted.send(200, text, {"connection": "close"}, kind="text/event-stream")
     passed_on(upstream)

@@ -405,7 +405,7 @@ def test_a_stream_is_tried_again() -> None:
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity"])
 def test_non_finite_numbers_are_invalid_arguments(number: str) -> None:
-    """Also if a server sends an object instead of its JSON text."""
+    """This also applies if a server sends an object instead of JSON text."""
     raw = b'{"choices":[{"message":{"tool_calls":[{"function":{"name":"a","arguments":{"x":[%b]}}}]}}]}'
     (call,) = answered(raw % number.encode()).message.tool_calls
     assert call.problem

@@ -148,7 +148,7 @@ def test_two_machines(
         done = agentbench(*at.to(name))
         assert (done.code, done.out) == (2, "")
         assert words in done.err
-    refused("is not for the host that this worker connects to", *at.to(host="localhost"))
+    refused("is not valid for the host that this worker connects to", *at.to(host="localhost"))
     with pytest.raises(httpx.TransportError):
         httpx.post(f"http://127.0.0.1:{at.port}/v1/hello", json={}, trust_env=False, timeout=60)
     refused("plugin 'fixer' is not installed; this run uses fixer 1.0", *at.to())

@@ -256,7 +256,7 @@ def main() -> None:
     except OSError as error:  # includes Dask's error for a broken connection
         output.say({"error": f"{LOST}: {error}", "remedy": ""})
     except (guard.GuardError, AttributeError) as error:  # the latter if a part of Dask was renamed
-        output.say({"error": f"the launcher for Dask: {error}", "remedy": UPDATE})
+        output.say({"error": f"the launcher for Dask failed: {error}", "remedy": UPDATE})
     else:
         os._exit(0)  # Dask's own exit handlers would wait for the cluster
     os._exit(1)

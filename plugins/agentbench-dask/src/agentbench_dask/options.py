@@ -86,4 +86,4 @@ def is_loopback(host: str) -> bool:
 def _only_with_tls(files: dict[str, str], why: str) -> None:
     given = [name for name, path in files.items() if path]
     if given:
-        raise InputError(f"{', '.join(given)} can only be set if the scheduler is at tls://: {why}", remedy=FORMS)
+        raise InputError(f"{', '.join(given)} can only be set for a tls:// scheduler: {why}", remedy=FORMS)

@@ -36,7 +36,7 @@ from agentbench_docker.inside.multiplexing import BrokenStreamError, ListenerGon
 from agentbench_docker.inside.relay import READY
 
 _USER = "65534:65534"
-"""User and group of the relay. They own no files, and differ from those of commands."""
+"""User and group of the relay. They own no files, and commands run as a different user and group."""
 _START_SEC = 60.0
 _LONGEST_PAUSE = 5.0
 _STEADY_SEC = 10.0
@@ -69,7 +69,7 @@ class Carried:
         with self._changed:
             self._container = container
             self._starts += 1
-            self._kill()  # it has ended with the container, but its client may not know this yet
+            self._kill()  # it has ended with the container, but its client may not have noticed yet
             self._changed.notify_all()
             if self._thread is not None:
                 self._wait_until_ready()

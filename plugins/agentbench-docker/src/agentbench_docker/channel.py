@@ -185,7 +185,7 @@ class Channel:
         return bytes(data)
 
     def _readable(self, seconds: float) -> bool:
-        """Whether an answer or the end of the stream is available. Collects error output meanwhile."""
+        """Whether an answer or the end of the stream is available. Collects error output in the meantime."""
         poll = select.poll()
         poll.register(self._out, select.POLLIN)
         if len(self._errors) < _MOST_STDERR:

@@ -221,7 +221,7 @@ def certificates(environ: Mapping[str, str] | None = None) -> tuple[str, str] | 
 
 def _pip_files() -> Iterator[Path]:
     if (chosen := os.environ.get("PIP_CONFIG_FILE")) == os.devnull:
-        return  # pip reads no file then
+        return  # then pip reads no file
     if chosen:
         yield Path(chosen)
     yield platformdirs.user_config_path("pip", appauthor=False) / "pip.conf"

@@ -236,7 +236,7 @@ def write_gate(directory: Path) -> Mount | None:
 
 
 def variables(image: Mapping[str, str], workdir: str) -> dict[str, str]:
-    """Environment variables of commands: those of the image and those that AgentBench sets."""
+    """Environment variables of commands: the image's variables, and variables set by AgentBench."""
     path = image.get("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     return {
         **image,

@@ -117,7 +117,7 @@ def identity(spec: EnvironmentSpec, base: BaseImage, hardening: Hardening) -> di
     The variables in ``setup_environment`` are not included: their values may be secrets, and digests are published.
     """
     settings = dump(spec.settings)
-    # Included only if false, so that the digests of other environments are those of versions without this setting.
+    # Included only if false, so that the digests of other environments are the same as before this setting existed.
     separate = {} if spec.setup.shared_cache else {"shared_cache": False}
     return {
         "base": base.image.id,

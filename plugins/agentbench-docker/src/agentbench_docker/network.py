@@ -42,7 +42,7 @@ class Network:
                 except DockerException as error:
                     raise SandboxError(
                         f"could not create a docker network: {one_line(error.stderr or str(error))}",
-                        remedy="Check `docker network ls`, and that iptables is installed on the engine's host.",
+                        remedy="Check `docker network ls`. If iptables is missing on the engine's host, install it.",
                     ) from None
                 self._name = name
             return self._name

@@ -143,7 +143,7 @@ def _names(docker: DockerClient) -> list[str]:
 
 
 def _image_sizes(client: Client, entries: Sequence[Entry]) -> dict[str, int]:
-    """Sizes of the own images of ``entries`` and of those that they start from, by id, if they exist."""
+    """Sizes by id of existing images: those created for ``entries``, and those that the entries start from."""
     ids = sorted({image for entry in entries if entry.own_image for image in (entry.image, _below(entry))})
     if not ids:
         return {}

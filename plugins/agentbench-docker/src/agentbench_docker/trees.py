@@ -16,7 +16,7 @@ _PERMISSIONS = 0o777  # never setuid, setgid or sticky
 
 
 class _Hashed:
-    """A file that is being written, and the SHA-256 of what was written."""
+    """A file that is being written, and the SHA-256 of the written bytes."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

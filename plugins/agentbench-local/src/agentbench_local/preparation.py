@@ -46,7 +46,7 @@ class Prepared:
 def environment_digest(spec: EnvironmentSpec, interpreter: Interpreter) -> str:
     """A digest that identifies the environment that a preparation would create."""
     settings = spec.settings
-    # Included only if false, so that other digests are those of versions without this setting.
+    # Included only if false, so that other digests are the same as before this setting existed.
     separate = {} if spec.setup.shared_cache else {"shared_cache": False}
     return digest(
         {

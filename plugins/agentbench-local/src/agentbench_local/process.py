@@ -200,7 +200,7 @@ class Command:
 
     def _listen(self, seconds: float) -> None:
         """Wait up to ``seconds`` for messages from the supervisor, but not for output."""
-        with selectors.DefaultSelector() as selector, contextlib.suppress(ValueError, OSError):  # released meanwhile
+        with selectors.DefaultSelector() as selector, contextlib.suppress(ValueError, OSError):  # already released
             selector.register(self._control, selectors.EVENT_READ)
             if selector.select(seconds):
                 self._receive()

@@ -18,7 +18,7 @@ _ROUTING_SUFFIX = re.compile(r":(?:nitro|floor|exacto|online|thinking|extended|f
 
 
 def find(listed: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
-    """The model's entry, by id or canonical slug, or that of the name without a routing suffix; ``None`` if missing."""
+    """The entry with this id or canonical slug, possibly without a routing suffix; ``None`` if missing."""
     plain = _ROUTING_SUFFIX.sub("", name)
     result = (e for candidate in (name, plain) for e in listed if candidate in (e.get("id"), e.get("canonical_slug")))
     return next(result, None)
@@ -76,7 +76,7 @@ def with_all_prices(entry: Mapping[str, Any] | None, answer: object) -> Mapping[
     """The model's entry with the prices of all its providers, or ``None`` if they are unknown.
 
     Args:
-        entry: the model's entry in the list of models, whose prices are those of one provider.
+        entry: the model's entry in the list of models, with the prices of one provider.
         answer: the response about the endpoints of the model.
     """
     listed = _mapping(_mapping(answer).get("data")).get("endpoints")

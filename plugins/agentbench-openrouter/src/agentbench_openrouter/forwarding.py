@@ -48,7 +48,7 @@ class Forwarding:
     timing: Timing
     exchange_timeout_sec: float
     served: set[str] = attrs.field(factory=set)
-    """The paths that the server has answered successfully, so that it is known to have them."""
+    """The paths that the server is known to have, because it has answered them successfully."""
 
     def complete(self, native: NativeExchange, call: LLMCall, total: Deadline) -> Completion:
         """Forward a request, and pass the response on.
@@ -184,7 +184,7 @@ class _Forward:
 
         Args:
             arriving: the response.
-            body: what is to be passed on.
+            body: the bytes to pass on.
             error: the JSON with the error, if it is not the body.
         """
         result = self._read(arriving, body, error)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 class Gate:
     """Lets bytes through, up to the first occurrence of a secret.
 
-    At the end of each piece, the longest possible beginning of a secret is held back, because the rest may follow. Its
-    length is at most that of the longest secret, minus one.
+    At the end of each piece, the longest possible beginning of a secret is held back, because the rest may follow. It
+    is always shorter than the longest secret.
     """
 
     def __init__(self, secrets: Iterable[bytes]) -> None:

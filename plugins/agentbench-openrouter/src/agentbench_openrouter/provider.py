@@ -50,7 +50,7 @@ _NOT_APPLIED_REMEDY = "Remove these options for this variant. OpenRouter can app
 _SLUG = re.compile(r"[A-Za-z0-9_~][\w.~-]*/[\w.:~-]+", re.ASCII)
 _PREFLIGHT_SEC = 30.0
 _CALLS_OF_PROGRAM = 8
-"""Number of parallel calls of one attempt that need not wait for each other, since programs can run subagents."""
+"""Number of parallel calls of one attempt that need not wait for each other, since programs can run sub-agents."""
 _PATH = "chat/completions"
 
 

@@ -93,7 +93,7 @@ class _Call:
         return result
 
     def _share(self, result: Completion | Failure) -> None:
-        """Apply what the result implies for other calls, while this call still holds its slot."""
+        """Apply the consequences of the result for other calls, while this call still holds its slot."""
         limiter = self.rules.limiter
         if isinstance(result, Completion):
             self._succeeded()
@@ -186,7 +186,7 @@ class _Call:
         if failure.retry in (Retry.NEVER, Retry.ONCE):
             return text
         late = delay >= self.total.remaining()
-        why = f"waiting {delay:.0f} s more would exceed the time limit" if late else f"exchanges: {self.exchanges}"
+        why = f"waiting another {delay:.0f} s would exceed the time limit" if late else f"exchanges: {self.exchanges}"
         return f"{text} ({why})"
 
 

@@ -1,4 +1,4 @@
-"""The conformance kit: what a component must do, as checks that plugin authors run with pytest.
+"""The conformance kit: the requirements of components, as checks that plugin authors run with pytest.
 
     from agentbench_testing import SandboxConformance
 

@@ -69,7 +69,7 @@ class MakeTask(Protocol):
     ) -> Path:
         """Write a task and return its directory.
 
-        By default ``app.txt`` contains "broken" and must contain "fixed", which needs nothing but a shell.
+        By default ``app.txt`` contains "broken" and must contain "fixed", which only requires a shell.
 
         Args:
             task_id: its id, and the name of its directory.

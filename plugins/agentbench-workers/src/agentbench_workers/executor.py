@@ -115,7 +115,9 @@ class Watch:
         waited = now - self._alone_since
         if waited > self._wait_sec or not more_may_come:
             within = f" within {self._wait_sec:g} s" if waited > self._wait_sec else ""
-            what = f"no worker is left{within}" if self._any else f"no worker has connected{within}"
+            what = f"no worker has connected{within}"
+            if self._any:
+                what = f"no worker is left, and no other has connected{within}" if within else "no worker is left"
             raise UnavailableError(
                 "; ".join([what, *self._remote.refusals[-_MOST_REASONS:], *filter(None, [self.last_end])]),
                 remedy="Start workers. If they were refused, fix the cause; see: agentbench worker doctor",

@@ -14,7 +14,7 @@ class WorkersOptions:
     processes: int | None = option(
         None, help="worker processes to start on this machine; null: one per CPU, or none with `listen`", minimum=0
     )
-    listen: str = option("", help="HOST:PORT to which workers on other machines connect; needs certificates")
+    listen: str = option("", help="HOST:PORT to which workers on other machines connect; requires certificates")
     ca: str = option("", help="file with the certificate of the authority, from `agentbench executor certs`")
     certificate: str = option("", help="file with the certificate of the coordinator")
     key: str = option("", help="file with the key of the coordinator")

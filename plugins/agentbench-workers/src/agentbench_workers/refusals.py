@@ -16,7 +16,7 @@ _RENEW = "Check the clocks of both machines, or create new certificates: agentbe
 _ROLES = "Use worker-N.pem and worker-N.key for workers, and coordinator.pem and coordinator.key for the coordinator."
 _OTHER_AUTHORITY = ("the other side's certificate was issued by another authority", _TOGETHER)
 _OTHER_HOST = (
-    "the coordinator's certificate is not for the host that this worker connects to",
+    "the coordinator's certificate is not valid for the host that this worker connects to",
     "Connect to one of its hosts, or create a certificate for this host: agentbench executor certs DIR --host NAME",
 )
 _NO_TLS = ("the other side does not use TLS", "Check the coordinator's address, port and scheme.")
@@ -55,7 +55,7 @@ _ALERTS = {
 """Problems that the other side found, by the name of the alert (RFC 8446, section 6)."""
 _REASONS = {
     "HTTP_REQUEST": _NO_TLS,
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": ("the other side has no certificate", _TOGETHER),
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": ("the other side presented no certificate", _TOGETHER),
     "UNSUPPORTED_PROTOCOL": _OLD,
     "WRONG_VERSION_NUMBER": _NO_TLS,
 }

@@ -18,7 +18,7 @@ from agentbench_docker.inside.supervisor import supervise
 
 CHUNK = 1 << 16
 GRACE = 3.0
-"""Seconds that a supervisor has to respond before all processes are killed."""
+"""Seconds for a supervisor to respond before all processes are killed."""
 
 
 class RefusedError(Exception):

@@ -1,7 +1,7 @@
 """Opens a listening socket in this network namespace and hands it to the host, then keeps the namespace alive.
 
-Runs in a container of its own, whose network namespace the sandbox's container joins. Nothing of it is visible in the
-sandbox except the address.
+Runs in a separate container, whose network namespace the sandbox's container joins. Only the address is visible in the
+sandbox.
 """
 
 from __future__ import annotations

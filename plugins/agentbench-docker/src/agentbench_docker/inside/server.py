@@ -55,7 +55,7 @@ class Server:
                 self.handle_background(descriptor)
 
     def background_sources(self) -> list[int]:
-        """Descriptors for events other than those of the current command: exited children and background processes."""
+        """Descriptors for events unrelated to the current command: exited children and background processes."""
         return [self.wake, *(descriptor for command in self.background for descriptor in command.sources())]
 
     def handle_background(self, descriptor: int) -> None:
@@ -113,7 +113,7 @@ class Server:
         killed = timed_out or request["once"]
         if command.lost or (killed and not command.kill()):
             self.sweep()
-        while killed and command.open:  # no process is left to hold them open
+        while killed and command.open:  # no remaining process holds them open
             for descriptor in ready(command.open, DRAIN_GRACE):
                 command.read(descriptor)
         self.finish(command, started, timed_out, notes, once=request["once"])

@@ -68,7 +68,7 @@ def check_plugin(plugin: Plugin, plugins: Plugins, loaded_anyway: Sequence[str])
 
 
 def _check_import(plugin: Plugin, environ: Mapping[str, str], loaded_anyway: Sequence[str]) -> Iterator[Finding]:
-    """Check what the module loads, prints and changes when it is imported in a fresh process."""
+    """Check the imports, output and side effects of the module when it is imported in a fresh process."""
     module = module_of(entry_point_of(plugin.source))
     exit_code, message, result = _probe(module, environ, loaded_anyway)
     for _ in range(_LOOKS - 1):  # repeat, since the machine may be busy

@@ -52,7 +52,7 @@ def completing(complete: Callable[[Request], Completion], **faults: Any) -> Resp
 
 
 def completed(completion: Completion) -> Reply:
-    """A completion as a reply. The model's name is that of the request, and the server's prices determine the cost."""
+    """A completion as a reply. The request determines the model's name, and the server's prices determine the cost."""
     usage, message = completion.usage, completion.message
     counts: dict[str, Any] = {}
     if usage is not None:

@@ -1,4 +1,4 @@
-"""A forwarded request without an agent: records what the provider passes on."""
+"""A forwarded request without an agent: records everything that the provider passes on."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_chat(status: int, body: bytes) -> Completion:
 
 
 class NativeDouble:
-    """Implements ``NativeExchange``: records what arrives. ``read`` parses the response for :meth:`completed`.
+    """Implements ``NativeExchange``: records all arriving data. ``read`` parses the response for :meth:`completed`.
 
     ``listen`` is called after each piece, in the provider's thread.
     """

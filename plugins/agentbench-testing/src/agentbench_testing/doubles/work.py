@@ -20,7 +20,7 @@ class WorkDouble:
         assert sorted(work.ended) == [0, 1]
 
     Args:
-        attempts: what each attempt does.
+        attempts: the function of each attempt.
         places: maximum number of concurrent attempts.
     """
 

@@ -98,7 +98,7 @@ class Stage:
         running.close()
 
     def end(self) -> None:
-        """Interrupt all work, so that attempts that wait for it end, and close what a failed check has left open."""
+        """Interrupt all work, so that waiting attempts end, and close executors that a failed check has left open."""
         for work in self._work:
             work.interrupt()
         for running in list(self._open):

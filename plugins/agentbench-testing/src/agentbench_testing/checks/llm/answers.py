@@ -55,7 +55,7 @@ class AnswerChecks(LLMHooks):
         assert len(set(ids)) == 3
 
     def test_usage(self) -> None:
-        """The token counts are those of the server."""
+        """The token counts are the server's."""
         usage = self.ask(self.plan(says("yes", usage=Usage(prompt_tokens=1234, completion_tokens=56)))).usage
         assert usage is not None
         assert (usage.prompt_tokens, usage.completion_tokens) == (1234, 56)
@@ -197,7 +197,7 @@ class LifeChecks(LLMHooks):
                 llm.close()
 
     def test_closing_from_another_thread(self) -> None:
-        """The provider may be closed in a different thread from the one that sent a request."""
+        """The provider may be closed in a different thread from the one that sent requests."""
         planned = self.plan(says("yes"))
         with self.answering([planned]) as llm:
             llm.complete(planned.request, planned.call())

@@ -103,7 +103,7 @@ class RawReply:
     """After the body: the response is complete, the connection is closed too early, or nothing more is sent."""
 
 
-Reply = Completion | Fault | RawReply  #: what a server sends: a response, or a fault
+Reply = Completion | Fault | RawReply  #: a server's reply: a response, or a fault
 
 
 @attrs.frozen(kw_only=True)

@@ -119,7 +119,7 @@ class Stage:
         self.directory = directory  #: a directory for files of the checks
         self.log = RecordingLog()  #: the setup log of `environment`
         self.planted = secrets.token_hex(8)  #: the value of ``PLANTED`` in the harness, while the stage is open
-        self.original: Mapping[str, tuple[int, bytes]] = {}  #: what `pristine` contained before any setup
+        self.original: Mapping[str, tuple[int, bytes]] = {}  #: the content of `pristine` before any setup
         self._commit = secrets.token_hex(20)  # unique, so that it is not in a cache of earlier runs
         self._stack = contextlib.ExitStack()
         self._forks = 0
