@@ -153,7 +153,7 @@ def processes_of(container: str) -> dict[int, str]:
             if container in (place / "cgroup").read_text():
                 found[int(place.name)] = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # it has ended in the meantime
     return found
 
 

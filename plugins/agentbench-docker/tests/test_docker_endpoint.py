@@ -206,7 +206,7 @@ def test_a_restarted_container(open_sandbox: Open) -> None:
         assert opened.answers()
         assert opened.run("true").limits_hit == ()
         opened.run("dd if=/dev/zero of=/dev/shm/x bs=1M count=300; dd if=/dev/zero of=/tmp/x bs=1M count=300")
-        for _ in range(200):  # how often the kernel kills the command only, and not PID 1, differs
+        for _ in range(200):  # the number of times that the kernel kills only the command, not PID 1, varies
             if b"restarted" in opened.run(["python3", "-c", "x = bytearray(1 << 28)"]).stderr.data:
                 break
         assert opened.answers()

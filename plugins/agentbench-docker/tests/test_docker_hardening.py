@@ -339,7 +339,7 @@ import ctypes, mmap, socket, struct
 libc = ctypes.CDLL(None, use_errno=True)
 def wide(*words):
     return -ctypes.get_errno() if libc.syscall(*map(ctypes.c_long, words)) < 0 else "done"
-def narrow(number, first):  # as a program of 32 bits calls
+def narrow(number, first):  # called as in a 32-bit program
     code = struct.pack("<2sI1sI", b"\\x53\\xb8", number, b"\\xbb", first)
     code += b"\\xb9\\1\\0\\0\\0\\x31\\xd2\\xcd\\x80\\x5b\\xc3"
     page = mmap.mmap(-1, 4096, prot=7)
@@ -358,7 +358,7 @@ def test_vsock_and_io_uring_are_refused(stage: Any, shared: Any, without_python:
     """
     for started in (shared, without_python):
         assert started.ask(["python3", "-c", NO_WAY_OUT]) == "-1 -1 -1 -1 -1"
-    once = stage.once(f"python3 -c '{NO_WAY_OUT}'", hosted=False)  # else by the same process 1 as above
+    once = stage.once(f"python3 -c '{NO_WAY_OUT}'", hosted=False)  # otherwise, the same process 1 as above would run it
     assert once.stdout.text == "-1 -1 -1 -1 -1\n", once
 
 

@@ -73,7 +73,7 @@ def _environments() -> dict[str, bytes]:
         if entry.name.isdigit() and entry.name != str(os.getpid()):
             try:
                 found[entry.name] = (entry / "environ").read_bytes()
-            except OSError:  # ended meanwhile, or of another user
+            except OSError:  # it has ended, or belongs to another user
                 continue
     return found
 

@@ -55,7 +55,7 @@ def run_check(check: str, checks: ExecutorConformance) -> None:
 def test_each_check_fails_on_its_double(check: str, double: type | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The failure is an assertion of the check."""
     assert double is not None, f"no double for {check}"
-    # What these checks wait for never happens, and what they must not wait for happens within milliseconds.
+    # The events that these checks wait for never happen on a double; all others happen within milliseconds.
     monkeypatch.setattr(checks_of_executors, "STOP_SEC", 1.0)
     monkeypatch.setattr(stages, "_END_SEC", 0.5)
     with pytest.raises(AssertionError):

@@ -118,7 +118,7 @@ class ForwardingChecks(RemoteHooks):
             assert (call.exchanges, len(call.failures)) == (2, 1)
 
     def test_a_forwarded_failure_that_remains(self) -> None:
-        """After the retries, the last error response is passed on, once, and LLMError is raised."""
+        """After the retries, the last error response is passed on once, and LLMError is raised."""
         native = self._native()
         error, call = self._refused(Fault("overloaded", words="come back later"), native)
         assert len(native.starts) == 1
@@ -140,7 +140,7 @@ class ForwardingChecks(RemoteHooks):
         assert call.failures == []
 
     def test_a_key_that_is_rejected_when_forwarding(self) -> None:
-        """Nothing is passed on, since such errors may quote the key. The run stops."""
+        """Errors about the key are not passed on, since they may quote it. The run stops."""
         for kind in ("auth", "credits"):
             native = self._native()
             error, call = self._refused(Fault(kind, words=f"not with {self.secret}"), native)

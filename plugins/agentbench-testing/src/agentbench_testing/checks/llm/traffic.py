@@ -76,7 +76,7 @@ class TrafficChecks(RemoteHooks):
             assert remote.sent() == []
 
     def test_a_server_that_hangs(self) -> None:
-        """The call ends at its deadline with AttemptStop, not LLMError."""
+        """If the server hangs, the call ends at its deadline with AttemptStop, not LLMError."""
         planned = self.plan(says("never"))
         with self.replies(Fault("hang")) as remote, pytest.raises(AttemptStop):
             soon(lambda: remote.llm.complete(planned.request, planned.call(Deadline(0.5))), self.patience)
@@ -181,7 +181,7 @@ class FaultChecks(RemoteHooks):
             assert not error.stops_run
 
     def test_a_request_that_is_refused(self) -> None:
-        """LLMError contains the server's message. The run continues, since other calls may succeed."""
+        """If a request is refused, LLMError contains the server's message, and the run continues."""
         call, sent, error = self._refused(Fault("invalid_request", words="no such thing as a tool"))
         assert sent == call.exchanges == len(call.failures)
         assert sent <= 3
@@ -189,7 +189,7 @@ class FaultChecks(RemoteHooks):
         assert "no such thing as a tool" in str(error)
 
     def test_a_key_that_is_refused(self) -> None:
-        """LLMError is raised immediately and ends the run, since no other call can succeed."""
+        """If the key is refused, LLMError is raised immediately and ends the run, since no other call can succeed."""
         call, sent, error = self._refused(Fault("auth"))
         assert (sent, len(call.failures), error.stops_run) == (1, 1, True)
 

@@ -29,11 +29,11 @@ class CommandChecks(Hooks):
         assert codes == [128 + signal.SIGKILL, 128 + signal.SIGTERM]
 
     def test_a_program_that_does_not_exist(self, shared: Started) -> None:
-        """The exit code is 127, as in a shell. It is not a sandbox error."""
+        """If a program does not exist, the exit code is 127, as in a shell. There is no sandbox error."""
         assert shared.run(["agentbench-no-such-program"]).exit_code == 127
 
     def test_a_program_that_cannot_be_executed(self, shared: Started) -> None:
-        """The exit code is 126, as in a shell."""
+        """If a program cannot be executed, the exit code is 126, as in a shell."""
         assert shared.run(["/"]).exit_code == 126
 
     def test_exit_code_124_is_not_a_timeout(self, shared: Started) -> None:
@@ -140,7 +140,7 @@ class OutputChecks(Hooks):
         assert (len(out.data), out.omitted) == (OUTPUT_CAP, 0)
 
     def test_a_flood_is_capped(self, shared: Started) -> None:
-        """Of 50 MB, half the cap is retained at each end, and the omitted bytes are counted."""
+        """Of 50 MB of output, half the cap is retained at each end, and the omitted bytes are counted."""
         size = 50_000_000
         result = shared.run(f"head -c {size} /dev/zero")
         out = result.stdout

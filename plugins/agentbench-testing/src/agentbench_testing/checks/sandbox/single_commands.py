@@ -115,18 +115,18 @@ class FileChecks(Hooks):
         assert [shared.sandbox.read_file("ten-bytes", limit=limit) for limit in (0, 4)] == [b"", b"0123"]
 
     def test_reading_what_is_missing(self, shared: Started) -> None:
-        """The error is ``not_found``, even if a parent in the path is a file."""
+        """Reading a missing file raises ``not_found``, even if a parent in the path is a file."""
         for path in ("no/such/file", "text/below"):
             with refused("not_found"):
                 shared.sandbox.read_file(path, limit=10)
 
     def test_reading_a_directory(self, shared: Started) -> None:
-        """The error is ``not_a_file``."""
+        """Reading a directory raises ``not_a_file``."""
         with refused("not_a_file"):
             shared.sandbox.read_file("package", limit=10)
 
     def test_reading_a_pipe(self, shared: Started, stage: Stage) -> None:
-        """``not_a_file`` is raised immediately: an agent could create a pipe to block the harness."""
+        """Reading a pipe raises ``not_a_file`` immediately: an agent could create one to block the harness."""
         shared.run("mkfifo pipe")
         try:
             with refused("not_a_file"):
@@ -141,13 +141,13 @@ class FileChecks(Hooks):
         assert (shared.workspace / "new" / "and" / "deep" / "file").read_bytes() == b"data"
 
     def test_writing_replaces_the_whole(self, shared: Started) -> None:
-        """Nothing remains of the old contents, even if they were longer."""
+        """Writing replaces the old contents completely, even if they were longer."""
         shared.sandbox.write_file("replaced", b"a long text")
         shared.sandbox.write_file("replaced", b"short")
         assert (shared.workspace / "replaced").read_bytes() == b"short"
 
     def test_writing_over_a_directory(self, shared: Started) -> None:
-        """The error is ``not_a_file``, and the directory is unchanged."""
+        """Writing over a directory raises ``not_a_file``, and the directory is unchanged."""
         shared.run("mkdir taken && touch taken/inside")
         with refused("not_a_file"):
             shared.sandbox.write_file("taken", b"data")
