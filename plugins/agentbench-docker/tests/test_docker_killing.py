@@ -74,9 +74,7 @@ def test_all_processes_of_a_command_die_at_the_deadline(stage: Any, hosted: bool
     """
     asked = "signal.signal(signal.SIGTERM, lambda *_: open('asked', 'w'))"
     pause = 0 if hosted else 1  # the engine passes output on later than files
-    alarm = (
-        f"time.sleep({pause}); os.kill(os.getppid(), signal.SIGALRM)"  # makes ``timeout`` believe that the time is over
-    )
+    alarm = f"time.sleep({pause}); os.kill(os.getppid(), signal.SIGALRM)"  # as if the time of ``timeout`` were over
     with stage.start(hosted=hosted) as started:
         command = ["timeout", "600", *python(FAMILY, then=f"{asked}; {alarm}; time.sleep(600); time.sleep(600)")]
         result = started.run(command, until="asked")

@@ -104,7 +104,7 @@ def ended_by_signals(stop: Deadline) -> Iterator[None]:
 
 
 def from_stdin(app: App) -> int:
-    """Run as one line of JSON on standard input describes, until the writing process closes that or ends."""
+    """Run as described by one line of JSON on standard input, until the writing process closes the input or ends."""
     try:
         place = load(json.loads(sys.stdin.readline()), Place, where="standard input")
     except ValueError:

@@ -44,7 +44,7 @@ def model(
 
 
 def models_page(models: Sequence[Mapping[str, Any]], *, for_messages: bool) -> dict[str, Any]:
-    """The response of ``GET /models``, as OpenRouter (for OpenAI's client, too) or the Messages API would send it."""
+    """The response of ``GET /models`` in OpenRouter's format, which OpenAI's client can read, or the Messages API's."""
     if not for_messages:
         listed = [{"object": "model", "owned_by": "loopback", **entry} for entry in models]
         return {"object": "list", "data": listed, "total_count": len(models)}
