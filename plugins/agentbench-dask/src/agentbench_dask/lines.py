@@ -22,7 +22,7 @@ class Output:
         os.dup2(2, 1)
 
     def say(self, message: Mapping[str, Any]) -> None:
-        """Write one message. Do nothing if the reader is gone: this process will end, since its input is closed as well."""
+        """Write one message. If the reader is gone, do nothing, since this process will also end."""
         with self._lock:
             try:
                 self._out.write(line(message))

@@ -94,7 +94,7 @@ class Bundle:
 
 
 def check_names(images: Collection[str]) -> None:
-    """Raise InputError if other engines cannot give these names to images. Names with a digest are an example."""
+    """Raise InputError if other engines cannot use these names for images, such as names with a digest."""
     obstacles = Obstacles()
     for name in sorted(images):
         if not re.fullmatch(_NAME, name) or re.fullmatch(_DIGEST, name):

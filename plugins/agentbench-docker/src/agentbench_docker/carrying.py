@@ -6,7 +6,8 @@ socket, on which the caller listens.
 
 The existing channel to PID 1 is not used for this, since it decides verdicts: it handles one request at a time, kills
 commands at their deadlines and reports exit codes. If it also carried bytes chosen by agents, a busy connection would
-delay it, and an error in the multiplexing could end it. A relay that ends only affects connections, and is restarted.
+delay it, and an error in the multiplexing could end it. If a relay ends, only connections are affected, and the relay
+is restarted.
 
 The relay runs as a different user from the agent's commands, which therefore cannot kill or trace it. When the
 container is restarted, its network namespace is new and the relay is gone. A new relay is ready before the next command

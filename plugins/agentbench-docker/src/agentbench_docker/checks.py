@@ -99,7 +99,7 @@ class Inspection:
         return Finding("warning" if least >= LEAST_FREE else "failed", detail, f"{remedy}docker image prune")
 
     def _engine_free(self) -> int | None:
-        """Free bytes in the engine's own directory. In a virtual machine's engine, a container measures them."""
+        """Free bytes in the engine's own directory. If it is in a virtual machine, a container measures them."""
         with contextlib.suppress(OSError):
             return shutil.disk_usage(self.facts.root).free
         name = next((name for name in self.images if self._inspect(name) is not None), None)
