@@ -174,7 +174,7 @@ def test_tickets_that_fail(cluster: Any, tickets: Any, notes: Any, ends: Ends, t
     each.want(2)
     notes.until("the Dask cluster could not start the last 5 worker processes")
     (error,) = notes.failed
-    assert "see also the logs of the Dask workers" in error.remedy
+    assert "See also the logs of the Dask workers" in error.remedy
     assert not any("restarting" in text for text in notes.texts)
     assert not ends(worker, 0.0)
 

@@ -110,7 +110,10 @@ def test_certs_adds_workers(agentbench: Any) -> None:
         (("certs",), "Missing option '--host'"),
         (("--host", "a.example"), "Missing argument 'DIR'"),
         (("certs", "--host", "a.example:80"), "'a.example:80' is neither a host name nor an IP address"),
-        (("certs", "--host", "a.example", "--workers", "0"), "workers must be between 1 and 1000, not 0\nCorrect it"),
+        (
+            ("certs", "--host", "a.example", "--workers", "0"),
+            "workers must be between 1 and 1000, not 0\nPass a valid number",
+        ),
         (("certs", "--host", "a.example", "--days", "x"), "'x' is not a valid integer"),
     ],
 )
