@@ -131,7 +131,7 @@ class TestPlan:
         assert data["needed"]["cost_usd"] == pytest.approx(data["needed"]["attempts"] * 0.015)
         page = power("--effect", 0.1, "--pilot", pilot, style="md").out
         assert "estimated from the 4 recorded attempts" in page
-        assert "Their means are 0.0150 USD and 36.0 s per attempt, assumed for both variants." in page
+        assert "Means per attempt, assumed for both variants: 0.0150 USD and 36.0 s." in page
 
     def test_repeats_reduce_only_the_variance_within_tasks(self, power: Callable[..., Answer], tmp_path: Path) -> None:
         """By Miller's formula, repeats reduce only the variance within tasks, here 0.1."""

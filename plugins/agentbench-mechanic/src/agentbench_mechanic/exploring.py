@@ -24,7 +24,7 @@ def explore(transcript: Transcript, max_files: int) -> Reply | None:
 
 
 def explore_findings(transcript: Transcript, max_files: int) -> Reply | None:
-    """Read the files changed by earlier diffs, then those in the findings; ``None`` if all have been read."""
+    """Read the files changed by earlier diffs, then the files in the findings; ``None`` if none are left."""
     paths = list(dict.fromkeys(path for diff in diffs_in(transcript.text) for path in paths_of(diff)))
     findings = [path for path in source_paths_in(transcript.text) if path not in paths]
     paths += findings[: max(max_files - len(paths), 1)]
@@ -45,7 +45,7 @@ def fixed_a_part(text: str) -> bool:
 
 
 def guess_from(transcript: Transcript, patch_tool: str) -> Guess | None:
-    """The next change to try, after those in the text and those submitted with ``patch_tool``."""
+    """The next change to try, after the changes in the text and the changes submitted with ``patch_tool``."""
     now, applied = transcript.read(), diffs_in(transcript.text)
     refused = []
     for exchange in transcript.calls_of(patch_tool):

@@ -63,7 +63,7 @@ def is_test(path: str) -> bool:
 
 
 def most_relevant(paths: Iterable[str], text: str) -> list[str]:
-    """Source files except ``__init__.py`` and ``__main__.py``: first those in tracebacks, then those mentioned most."""
+    """Source files except ``__init__.py`` and ``__main__.py``: first files in tracebacks, then the most mentioned."""
     named = [path for path, _ in locations_in(text)]
 
     def rank(path: str) -> tuple[int, int, str]:

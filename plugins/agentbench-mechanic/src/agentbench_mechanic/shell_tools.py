@@ -96,7 +96,7 @@ class ShellTool:
         return {**minimal_arguments(self.schema), **options, self.argument: value}
 
     def command(self, arguments: Mapping[str, Any]) -> str:
-        """The command that a call ran; empty if it is not a call like those of :meth:`arguments`."""
+        """The command that a call ran; empty if its arguments do not have the form of :meth:`arguments`."""
         value = arguments.get(self.argument)
         if self.form == "code" and isinstance(value, str) and (match := _CODE_ARGUMENTS.search(value)):
             try:

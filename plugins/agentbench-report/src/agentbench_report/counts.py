@@ -12,7 +12,7 @@ from agentbench_core import RunManifest, RunView
 from agentbench_core.harness import DateRange
 
 INVALID = "BASELINE_NOT_FAILING"
-"""The failure reason of attempts at an invalid task, which left nothing to repair."""
+"""The failure reason of attempts at an invalid task, where there was nothing to repair."""
 _TOLERANCE = 1.1
 """The cost of a run counts as known if its spending is at most this multiple of the costs in its records. The factor
 is above 1 because killed attempts have no record."""
@@ -181,7 +181,7 @@ class RunCounts:
 
     @cached_property
     def counted(self) -> RunCounts:
-        """The run without its quarantined tasks, which is what headline rates are computed from."""
+        """The run without its quarantined tasks. Headline rates are computed from it."""
         if not any(task.quarantined for task in self.tasks):
             return self
         return attrs.evolve(self, tasks=tuple(task for task in self.tasks if not task.quarantined))

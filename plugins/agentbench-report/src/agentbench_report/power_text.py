@@ -90,8 +90,8 @@ def _estimates(pilot: Pilot) -> str:
     unknown = f" The cost per attempt is unknown: {pilot.cost_unknown}." if pilot.cost_unknown else ""
     return (
         f"Cost and time are estimated from the {pilot.attempts} recorded attempts of {escape_markdown(pilot.variant)} "
-        f"in run {escape_markdown(pilot.run_id)}. Their means are {cost} and {pilot.duration_sec_per_attempt:.1f} s "
-        f"per attempt, assumed for both variants. Hours assume that attempts run one after another.{unknown}"
+        f"in run {escape_markdown(pilot.run_id)}. Means per attempt, assumed for both variants: {cost} and "
+        f"{pilot.duration_sec_per_attempt:.1f} s. Hours assume that attempts run one after another.{unknown}"
     )
 
 

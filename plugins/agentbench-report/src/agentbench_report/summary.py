@@ -136,7 +136,7 @@ class RunSummary:
     flaky: tuple[str, ...]
     """Tasks with both passed and failed attempts."""
     invalid: tuple[str, ...]
-    """Tasks whose failing command passed before the agent started in at least one attempt, with nothing to repair."""
+    """Tasks with nothing to repair: the failing command passed before the agent started in at least one attempt."""
     steps: int
     duration_sec: float
     tokens: int

@@ -12,7 +12,7 @@ from typing import Any
 from agentbench_core import MarkdownCell, dump
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""Characters that start a formula. The last four are full-width forms, which spreadsheets treat the same."""
+"""Characters that start a formula. The last four are full-width forms, which spreadsheets also recognize."""
 
 
 def json_text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""``agentbench runs pack``: runs in one file, which is the same whenever the runs are the same."""
+"""``agentbench runs pack``: write runs to one file. The same runs always give the same file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LOCK = ".lock"
     help="File to write. [default: name of the run directory, with .tar.gz]",
 )
 def pack(directories: tuple[Path, ...], output: Path | None) -> None:
-    """Write runs to one file, to share them. `agentbench runs unpack` reads it.
+    """Write runs to one file for sharing. `agentbench runs unpack` reads it.
 
     \b
     agentbench runs pack latest

@@ -14,7 +14,7 @@ AGENTBENCH_API = 1
 _COMMANDS = (
     ("runs du", "du:du", "Show the disk space used by runs, by kind of content."),
     ("runs merge", "merge:merge", "Merge the runs of all shards into one run."),
-    ("runs pack", "packing:pack", "Write runs to one file, to share them."),
+    ("runs pack", "packing:pack", "Write runs to one file for sharing."),
     ("runs prune", "prune:prune", "Delete runs by age, size, tag or status."),
     ("runs tag", "tag:tag", "Add tags to a run, or remove them."),
     ("runs unpack", "unpack:unpack", "Extract runs from a file written by runs pack."),

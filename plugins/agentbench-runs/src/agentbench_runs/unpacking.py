@@ -1,6 +1,6 @@
 """Reads a file written by ``runs pack``, which may be malicious, into a directory that nothing else uses.
 
-Only directories and regular files are accepted, each after its directory, so that there is never a link to follow. The
+Only directories and regular files are accepted, each after its directory, so there are never links to follow. The
 headers are read one by one with a limit on each length: :mod:`tarfile` would read a header of any size into memory.
 """
 

@@ -14,7 +14,7 @@ import attrs
 
 BLOCK = 1 << 20
 MAX_LINE = 16 << 20
-"""The maximum size of a line, in bytes. Longer lines are skipped, so that a file without line ends uses no memory."""
+"""The maximum size of a line, in bytes. Longer lines are skipped, so that a file without newlines uses no memory."""
 
 
 def open_regular(path: Path) -> int:
@@ -66,7 +66,7 @@ class AppendedFile:
         return (piece for piece, _, _ in self._pieces(start, end, False))
 
     def _pieces(self, start: int, end: int | None, skipping: bool) -> Iterator[tuple[Piece, int, bool]]:
-        """Each piece, the position after it, and whether that is in the middle of a line that is too long."""
+        """Each piece, the position after it, and whether this position is in the middle of a line that is too long."""
         with os.fdopen(open_regular(self.path), "rb", buffering=0) as file:
             file.seek(start)
             rest, position = b"", start

@@ -28,8 +28,8 @@ HEADERS: Mapping[str, str] = {
     "x-frame-options": "DENY",
 }
 _NO_ACCESS = (
-    "This page needs the address that `agentbench view` printed, with its token.\n"
-    "Copy it to the address bar of your browser; a link on another page does not work.\n"
+    "Open the address that `agentbench view` printed, including its token.\n"
+    "Copy it to the address bar of your browser, because links from other pages do not work.\n"
 )
 
 

@@ -185,7 +185,7 @@ class Search:
         shutil.copy2(self._root / path, copy / path)
 
     def _is_better(self, candidate: Candidate, baseline: Results, fixed: frozenset[str]) -> bool:
-        """Whether, in a run of all tests in a separate copy, those in ``fixed`` pass and no passing test breaks."""
+        """Whether the tests in ``fixed`` pass and no passing test breaks when all tests run in a separate copy."""
         copy = self._directory / "all"
         self._write(copy, candidate.path, candidate.after)
         now = run(copy, self._tests, max(self._left(), self._run_seconds))

@@ -25,7 +25,7 @@ _PATH = click.Path(readable=False, path_type=Path)
 @click.option("--config", required=True, type=_PATH, help="Gate file with the rules for each suite.")
 @date_flags
 @click.option("--plan", "planning", is_flag=True, help="Check whether any candidate could pass, before running one.")
-@click.option("--junit", type=_PATH, help="Write JUnit XML to this file, one test case per check.")
+@click.option("--junit", type=_PATH, help="Write JUnit XML to this file, with one test case per check.")
 @click.option("--markdown", type=_PATH, help="Also write the Markdown report to this file.")
 @format_option("json", description="Tables for a terminal, Markdown or JSON.")
 @click.option("--inconclusive-ok", is_flag=True, help="Exit with code 0 if the gate is inconclusive.")

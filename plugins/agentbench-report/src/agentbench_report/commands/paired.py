@@ -29,7 +29,7 @@ from agentbench_report.commands.options import (
     default="mcnemar",
     show_default=True,
     type=click.Choice(["mcnemar", "bootstrap"]),
-    help="mcnemar: one attempt per task. bootstrap: several repeats.",
+    help="mcnemar for one attempt per task, bootstrap for several repeats.",
 )
 @confidence_option
 @resamples_option

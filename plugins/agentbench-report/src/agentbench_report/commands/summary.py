@@ -21,7 +21,7 @@ from agentbench_report.commands.options import format_option, print_report, read
 @date_flags
 @format_option("csv", "json", description="Tables for a terminal, Markdown, CSV (table of tasks only) or JSON.")
 def summary(directory: Path, dates: DateRange, style: str) -> None:
-    """Summarize a run: pass rate with confidence interval, infrastructure errors, failure reasons and all tasks."""
+    """Summarize a run: pass rate with its confidence interval, infrastructure errors, failure reasons and all tasks."""
     from agentbench_report.summary import summarise
     from agentbench_report.summary_text import as_csv, as_markdown
     from agentbench_report.text import json_text

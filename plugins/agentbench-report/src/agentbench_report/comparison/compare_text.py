@@ -75,7 +75,7 @@ def _run_cells(run: ComparedRun, report: CompareReport) -> list[MarkdownCell]:
 
 
 def _rated(report: CompareReport) -> int:
-    """The number of tasks with a score in every run, which pass rates are computed from."""
+    """The number of tasks with a score in every run. Pass rates are computed over these tasks."""
     return sum(all(cell.scored for cell in task.cells) for task in report.tasks)
 
 

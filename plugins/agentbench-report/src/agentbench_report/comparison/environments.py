@@ -96,7 +96,7 @@ def compare_environments(a: RunCounts, b: RunCounts, pairs: Iterable[TaskPair]) 
 
 
 def _sandbox_differences(a: frozenset[Sandbox], b: frozenset[Sandbox]) -> Sequence[tuple[str, str, str]]:
-    """(fact, in A, in B) for each fact that differs; only the name if the sandboxes themselves are different."""
+    """(fact, value in A, value in B) for each differing fact; only the name if different sandboxes were used."""
     if not a or not b or a == b:
         return []
     values = [(fact, _values(value_of, a), _values(value_of, b)) for fact, value_of in _SANDBOX_FACTS]
@@ -154,7 +154,7 @@ def _text(fact: object) -> str:
 def _differences(
     facts_a: tuple[Sequence[Facts], str], facts_b: tuple[Sequence[Facts], str]
 ) -> Sequence[tuple[str, str, str]]:
-    """(fact, in A, in B) for each fact that differs."""
+    """(fact, value in A, value in B) for each differing fact."""
     (a, state_a), (b, state_b) = facts_a, facts_b
     if not a or not b:
         return [(FILE, state_a, state_b)]
@@ -167,7 +167,7 @@ def _differences(
 
 
 def _unique_lines(a: str, b: str) -> tuple[str, str]:
-    """For each string, its first lines that are not in the other. The strings may be long package lists."""
+    """The first lines of each string that the other does not contain. The strings may be long package lists."""
     lines_a, lines_b = a.splitlines(), b.splitlines()
     return _without(lines_a, set(lines_b)), _without(lines_b, set(lines_a))
 

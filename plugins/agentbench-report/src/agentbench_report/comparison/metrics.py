@@ -127,7 +127,7 @@ def _notes(
     if metric in _OF_MODELS and not any(map(_calls, efforts)):
         yield "neither run recorded model calls"
     if metric == "tokens" and (a.replayed or b.replayed):
-        yield "the token counts of replayed attempts are those of the original calls"
+        yield "replayed attempts report the token counts of the original calls"
     if metric != "duration_sec":
         return
     parallel = [_workers(run) for run in (a, b)]

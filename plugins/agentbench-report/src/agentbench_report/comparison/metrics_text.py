@@ -70,11 +70,11 @@ def _notes(metrics: Sequence[MetricComparison], a: str, b: str) -> Iterator[str]
         for note in each.notes:
             yield f"{name}: {escape_markdown(note)}"
         if each.difference is not None and each.interval is None:
-            yield f"{name}: no interval, because there {_spread(each.tasks)}"
+            yield f"{name}: no interval, because {_spread(each.tasks)}"
 
 
 def _spread(tasks: int) -> str:
-    return "is only one task" if tasks == 1 else "is no spread: all tasks differ by the same amount"
+    return "there is only one task" if tasks == 1 else "all tasks differ by the same amount"
 
 
 def csv_header() -> tuple[str, ...]:

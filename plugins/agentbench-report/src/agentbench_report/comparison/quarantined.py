@@ -27,7 +27,7 @@ class QuarantinedTask:
 
 
 def quarantined_tasks(aligned: Alignment) -> tuple[QuarantinedTask, ...]:
-    """The quarantined tasks of two runs, sorted by id (the id in A if A has the task, else the id in B)."""
+    """The quarantined tasks of two runs, sorted by id (the id in A if A has the task, otherwise in B)."""
     tasks = [_task(pair.task_id, pair.a, pair.b) for pair in aligned.quarantined]
     tasks += [_task(task.task_id, task, None) for task in aligned.quarantined_only_a]
     tasks += [_task(task.task_id, None, task) for task in aligned.quarantined_only_b]

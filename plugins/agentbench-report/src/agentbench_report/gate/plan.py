@@ -83,13 +83,13 @@ def plan_warnings(baseline: RunCounts, rules: GateRules) -> Sequence[str]:
 
 def plan_markdown(result: GatePlan) -> str:
     """The plan as Markdown, with the checks for a candidate that is as good as the baseline."""
-    attempts = f"{result.repeats} attempt{'' if result.repeats == 1 else 's'} each"
+    attempts = f"{result.repeats} attempt{'' if result.repeats == 1 else 's'} per task"
     rows = [(check.name, VERDICTS[check.status], escape_markdown(check.why)) for check in result.checks]
     parts = (
         f"# Gate plan: {_HEADINGS[result.possible]}",
-        f"Suite {escape_markdown(result.suite)}, rules: {escape_markdown(result.rules_from)}. The baseline is "
-        f"{escape_markdown(result.baseline.variant)}, run {escape_markdown(result.baseline.run_id)}: "
-        f"{result.tasks} task{'' if result.tasks == 1 else 's'}, {attempts}.",
+        f"Suite {escape_markdown(result.suite)}, rules: {escape_markdown(result.rules_from)}. Baseline: "
+        f"{escape_markdown(result.baseline.variant)}, run {escape_markdown(result.baseline.run_id)}, with "
+        f"{result.tasks} task{'' if result.tasks == 1 else 's'} and {attempts}.",
         f"Verdict for a candidate with the same passes as the baseline: {VERDICTS[result.equal]}. Verdict for a "
         f"candidate that solves every task in every attempt: {VERDICTS[result.perfect]}.",
         "## Checks for an equally good candidate",

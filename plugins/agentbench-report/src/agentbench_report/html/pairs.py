@@ -61,7 +61,7 @@ class MatrixRow:
 
 
 def _first(attempts: Sequence[ListedAttempt], result: str) -> ListedAttempt | None:
-    """The first attempt with a page and a result, or else the first one with a page."""
+    """The first attempt that has a page and the given result, or otherwise the first that has a page."""
     shown = [attempt for attempt in attempts if attempt.row is not None]
     return next((attempt for attempt in shown if attempt.result == result), shown[0] if shown else None)
 
@@ -76,11 +76,11 @@ class RunComparison:
     """``None`` with repeats, which are not independent."""
     pairs: int
     left_out: int
-    """The number of pairs without a score on at least one side, which are not in the table."""
+    """The number of pairs that are not in the table because at least one side has no score."""
     difference: Plot | None
     """The paired difference with its interval; ``None`` if the comparison is refused or no task has a score."""
     amounts: Amounts | None
-    """Cost, tokens, steps and time; ``None`` like ``difference``."""
+    """Cost, tokens, steps and time; ``None`` in the same cases as ``difference``."""
     rows: Sequence[MatrixRow]
     kinds: Mapping[str, int]
     """The number of tasks of each kind that occurs."""

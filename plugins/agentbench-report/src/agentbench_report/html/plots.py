@@ -95,7 +95,7 @@ def difference(value: float, low: float, high: float, bounds: Sequence[float], m
         low: the lower end of its interval.
         high: the upper end of its interval.
         bounds: the differences in the worst and the best case, if attempts are missing.
-        margin: the largest decrease that is still accepted, such as 0.05, which is drawn as a line.
+        margin: the largest accepted decrease, such as 0.05. It is drawn as a line.
     """
     with _drawing("difference", 1) as (figure, axes):
         axes.axvline(0, color=INK, linewidth=1)
@@ -136,7 +136,7 @@ def bars(
     """Horizontal bars, one per group and series, each labeled with its value.
 
     Args:
-        name: a unique name, which makes the ids in the SVG unique.
+        name: a unique name, used to make the ids in the SVG unique.
         groups: names of the groups, from top to bottom.
         series: name and values of each series, one value per group; ``None`` draws no bar.
         unit: the label of the axis.

@@ -80,7 +80,7 @@ def read(data: bytes) -> TestReport:
     """Parse the file.
 
     Raises:
-        InputError: the file is too large, damaged, or has another schema.
+        InputError: the file is too large or damaged, or has a different schema.
     """
     if len(data) > MAX_BYTES:
         raise InputError(f"the file is larger than {MAX_BYTES >> 20} MiB")

@@ -177,7 +177,7 @@ class _Join:
 
 
 def _lines_not_in(call: ShownCall, content: str) -> str:
-    """The lines of the content that are not in the call's output; the whole content if these are more than a few."""
+    """The lines of the content that are not in the call's output; the whole content if there are more than a few."""
     known = {line.strip() for text in call.output.values() for line in text.text.split("\n")}
     known |= {f"{name}:" for name in call.output}
     known |= {f"{name}: {text.text}".strip() for name, text in call.output.items()}

@@ -20,7 +20,7 @@ def cluster_se(scores: Sequence[float], clusters: Sequence[Hashable]) -> float |
 
         √(Σ_g (Σ_{i in g} e_i)²) / n · √(G / (G-1))
 
-    Scores within a cluster may be dependent in any way; clusters must be independent. With one score per cluster this
+    Scores within a cluster may be dependent in any way; clusters must be independent. With one score per cluster, this
     is the usual standard error. ``None`` with fewer than two clusters, where the error is unknown and not 0.
 
     Source: K.-Y. Liang and S. L. Zeger, Biometrika 73 (1986) 13; E. Miller, arXiv 2411.00640, section 2.2, with the

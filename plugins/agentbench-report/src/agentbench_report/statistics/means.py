@@ -79,7 +79,7 @@ def mean_difference(differences: Sequence[float], confidence: float = 0.95) -> M
     attempts is not. The interval is clipped to -1 to 1.
 
     This is the plain t interval, comparable with published results. With little spread (one failed attempt among
-    hundreds) it is far too narrow, and if a few tasks fail in every attempt its coverage is too low. Reports show
+    hundreds), it is far too narrow, and if a few tasks fail in every attempt, its coverage is too low. Reports show
     ``tango_mean`` instead.
 
     Without any spread, the t interval would have zero width. In that case, ``unseen_bounds`` gives the interval, the
@@ -120,9 +120,9 @@ def tango_mean(differences: Sequence[float], confidence: float = 0.95) -> Interv
     them without any spread, since more attempts at the same n tasks cannot show more than n tasks that all agree. With
     fewer than two tasks it is -1 to 1.
 
-    This is a design choice. The t interval covers too little if a few tasks fail in every attempt, because the sum is
-    skewed, and so does the bootstrap interval (BCa) if attempts vary on all tasks. ``benchmarks/coverage.py`` compares
-    them.
+    This is a design choice. The coverage of the t interval is too low if a few tasks fail in every attempt, because the
+    sum is skewed. So is that of the bootstrap interval (BCa) if attempts vary on all tasks. ``benchmarks/coverage.py``
+    compares them.
 
     Source: T. Tango, Statistics in Medicine 17 (1998) 891; E. L. Korn and B. I. Graubard, Survey Methodology 24
     (1998) 193.

@@ -264,7 +264,7 @@ def t_tasks(
 
 
 def sign_flip_tasks(alpha: float = 0.05) -> int:
-    """The smallest n for which n differences of one sign give a sign-flip p, which is ``2 / 2ⁿ``, below ``alpha``.
+    """The smallest n for which n differences of one sign give a sign-flip p of ``2 / 2ⁿ`` below ``alpha``.
 
     Raises:
         ValueError: ``alpha`` is not between 0 and 1.
