@@ -75,7 +75,7 @@ class Chat:
         return reply
 
     def call(self, result: str, *, expected: str) -> Mapping[str, Any]:
-        """Ask. The response must be one call of ``expected``, which gets ``result``. Returns its arguments."""
+        """Request a response, which must be one call of ``expected``. It gets ``result``. Returns its arguments."""
         reply = self.ask()
         (call,) = reply.calls
         assert call.tool == expected, reply
@@ -248,7 +248,7 @@ def test_patcher_reverts_earlier_changes() -> None:
 
 @pytest.mark.parametrize("heading", ["With them", "With these changes,"], ids=["v1", "v2"])
 def test_patcher_keeps_changes_that_fixed_a_part(heading: str) -> None:
-    """It only fixes code smells, here a mutable default."""
+    """It fixes only code smells, in this case a mutable default."""
     changed = "def room(shelf, books=[]):\n    return shelf <= books\n"
     made = (
         "--- a/src/shelf.py\n+++ b/src/shelf.py\n@@ -2 +2 @@\n-    return shelf < books\n+    return shelf <= books\n"

@@ -79,7 +79,7 @@ def test_it_is_free_and_warns_about_results() -> None:
 
 
 def test_its_own_responses() -> None:
-    """Not covered by the planned responses of the kit: unique ids of calls, tokens, and the end."""
+    """Tests what the planned responses of the kit do not cover: unique ids of calls, tokens, and the end."""
     request = Request(messages=(Message(role="user", content="Vote."),), tools=(VOTE,), model=MODEL)
     first = Mechanic().complete(request, call())
     assert (first.finish, first.model, [made.tool for made in first.message.tool_calls]) == (
@@ -109,7 +109,7 @@ def test_each_call_has_a_unique_id() -> None:
 
 
 def test_it_fixes_a_program_with_the_documented_command(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
-    """With the agent `baseline`, in the default sandbox."""
+    """It uses the agent `baseline` and the default sandbox."""
     task = make_task(
         files={"fits.py": SOURCE, "test_fits.py": TEST},
         patch=PATCH,

@@ -1,4 +1,4 @@
-"""The mechanic behind a server, driven as command-line agents do it: the shapes of their requests were recorded.
+"""The mechanic behind a server, called in the way of command-line agents. Their request formats were recorded.
 
 ``recorded/`` has the first request of each program, with shortened texts, and the item or message that brings a
 command's result. The versions: Codex 0.169.0, OpenCode 1.18.33, Claude Code 2.1.330, mini-swe-agent 2.4.6.
@@ -88,7 +88,7 @@ class Program:
         return bool(calls)
 
     def _said(self, answer: dict[str, Any]) -> tuple[list[Any], list[tuple[str, str, str]]]:
-        """What is appended to the conversation, and the calls in it: id, tool, command."""
+        """The messages appended to the conversation, and their calls: id, tool, command."""
         if "output" in answer:
             calls = [item for item in answer["output"] if item["type"].endswith("_call")]
             return answer["output"], [(call["call_id"], call["name"], _command(call)) for call in calls]

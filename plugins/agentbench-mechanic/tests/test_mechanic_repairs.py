@@ -1,4 +1,4 @@
-"""The package ``repair``: its changes, and the search for one that helps."""
+"""The package ``repair``: its changes, and the search for a change that helps."""
 
 from __future__ import annotations
 

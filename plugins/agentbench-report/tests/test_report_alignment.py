@@ -1,4 +1,4 @@
-"""Pairing two runs: by task digest, and with every attempt accounted for."""
+"""Two runs are paired by task digest, and every attempt is accounted for."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_results_are_listed_by_repeat(tmp_path: Path) -> None:
 
 
 def test_planned_repeats_count_if_only_one_is_recorded(tmp_path: Path) -> None:
-    """Otherwise a run that lost all but one attempt per task would count as one without repeats."""
+    """Otherwise, a run that lost all but one attempt per task would count as a run without repeats."""
     a = read(write_run(tmp_path / "a", {"t": [True, None, None]}).directory)
     b = read(write_run(tmp_path / "b", {"t": [False, None, None]}).directory)
     assert align(a, b).repeated

@@ -1,4 +1,4 @@
-"""When two runs are comparable: refusals, their overrides, and warnings."""
+"""Checks of whether two runs are comparable: refusals, their overrides, and warnings."""
 
 from __future__ import annotations
 
@@ -370,7 +370,7 @@ def test_equal_digests_need_no_facts(tmp_path: Path) -> None:
 def test_run_resumed_in_another_environment_has_two_environments(
     tmp_path: Path, last: Mapping[str, str] | None, differs: str
 ) -> None:
-    """Every attempt is checked: only the last one has another environment."""
+    """Every attempt is checked. Only the last one has a different environment."""
     endings = {"task": [True, True, False]}
 
     def moved(record: AttemptRecord) -> AttemptRecord:
@@ -458,7 +458,7 @@ def test_a_run_that_was_resumed_with_something_changed(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_merged_from_different_machines(tmp_path: Path) -> None:
-    """Its run.json has the platform of only one of them."""
+    """Its run.json has the platform of only one of the machines."""
     shards = [
         {
             "run_id": f"run-{index}",
@@ -494,7 +494,7 @@ def test_other_machines(tmp_path: Path) -> None:
 
 
 def test_one_name_for_two_variants(tmp_path: Path) -> None:
-    """Settings of the run itself, such as workers, and of the files that it saves do not count."""
+    """Settings of the run itself, such as workers, and of saved files do not count."""
     configs = [
         {key: {"value": value, "origin": "x"} for key, value in one.items()}
         for one in (

@@ -62,7 +62,7 @@ THREE = {
 
 
 def test_each_run_is_compared_with_the_baseline_and_adjusted(tmp_path: Path) -> None:
-    """With 11 and 5 improvements mid-p is 2**-11 and 2**-5; Holm doubles the first."""
+    """With 11 and 5 improvements, mid-p is 2**-11 and 2**-5. Holm doubles the first."""
     found = numbers("--runs", *runs(tmp_path, **THREE))
     assert found["baseline"] == "base"
     rows = against(found)
@@ -225,7 +225,7 @@ def test_all_refusals_of_all_runs_are_reported_at_once(tmp_path: Path) -> None:
 
 
 def test_only_tasks_that_all_runs_have_count(tmp_path: Path) -> None:
-    """Otherwise a run with easier tasks would look better."""
+    """Otherwise, a run with easier tasks would look better."""
     places = [made(tmp_path / name, dict.fromkeys(tasks, True) | {"x": False}) for name, tasks in
               (("a", "wxyz"), ("b", "xyz"), ("c", "wxy"))]  # fmt: skip
     found = numbers("--runs", *places, "--allow-different-tasks")
@@ -279,7 +279,7 @@ def test_missing_attempts_are_bounded(tmp_path: Path) -> None:
 
 
 def test_missing_attempts_are_shown_with_the_verdict(tmp_path: Path) -> None:
-    """12 of 88 tasks improved; the 12 missing ones had all passed in the baseline."""
+    """12 of 88 tasks improved. The 12 missing tasks had all passed in the baseline."""
     places = runs(tmp_path, base="p" * 50 + "f" * 50, lost="-" * 12 + "p" * 38 + "f" * 38 + "p" * 12)
     page = text("--runs", *places)
     assert "- lost is **better** than base by 13.6 pp" in page
@@ -294,7 +294,7 @@ def test_missing_attempts_are_shown_with_the_verdict(tmp_path: Path) -> None:
 
 
 def test_bounds_are_adjusted_like_the_verdict(tmp_path: Path) -> None:
-    """In the best case 6 of 30 tasks improved, with a p of 2**-6, which Holm doubles."""
+    """In the best case, 6 of 30 tasks improved, with a p of 2**-6, which Holm doubles."""
     places = runs(tmp_path, base="f" * 30, one="p" * 5 + "b" + "f" * 24, two="p" * 5 + "f" * 25)
     found = against(numbers("--runs", *places))["one"]
     assert found["best"]["verdict"] == "better"
@@ -304,7 +304,7 @@ def test_bounds_are_adjusted_like_the_verdict(tmp_path: Path) -> None:
 
 
 def test_pass_rates_use_tasks_with_a_score_in_every_run(tmp_path: Path) -> None:
-    """Otherwise a run that lost the hard tasks would have a pass rate of 100%."""
+    """Otherwise, a run that lost the hard tasks would have a pass rate of 100%."""
     places = runs(tmp_path, base="pppppfffff", lost="pppppbbbbb", other="pppppfffff")
     found = numbers("--runs", *places)
     assert [run["side"]["pass_rate"] for run in found["runs"]] == [1.0, 1.0, 1.0]

@@ -14,13 +14,13 @@ from agentbench_report.counts import TaskCounts
 
 
 def mixed(draw: np.random.Generator, tasks: int) -> tuple[Any, Any]:
-    """Return pass rates of tasks of every difficulty, on which B is a little better or worse at random."""
+    """Return pass rates of tasks of every difficulty. B is randomly a little better or worse."""
     a = draw.beta(0.6, 0.6, tasks)
     return a, np.clip(a + draw.normal(0, 0.15, tasks), 0, 1)
 
 
 def lost_for_good(draw: np.random.Generator, tasks: int) -> tuple[Any, Any]:
-    """Return pass rates of which B's equal A's, but 8% of the tasks fail in every attempt of B."""
+    """Return pass rates. B's equal A's, except that 8% of the tasks fail in every attempt of B."""
     a = draw.choice([0.0, 1.0], tasks, p=[0.4, 0.6])
     lost = draw.random(tasks) < 0.08
     return np.where(lost, 1, a), np.where(lost, 0, a)

@@ -1,4 +1,4 @@
-"""Reports that are limited to tasks from fixes in a range of dates."""
+"""Reports limited to tasks from fixes in a range of dates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Call = Callable[..., Result]
 
 @pytest.fixture
 def call(tmp_path: Path) -> Call:
-    """Write two runs of five tasks and one run of an older version without dates; call a report."""
+    """Write two runs of five tasks, and one run of an older version without dates. Then call a report."""
     write_run(tmp_path / "a", A, dates=DATES)
     write_run(tmp_path / "b", B, dates=DATES, run={"variant": "other", "variant_digest": "sha256:other"})
     write_run(tmp_path / "older", A)
@@ -41,7 +41,7 @@ def call(tmp_path: Path) -> Call:
 
 
 def test_a_summary_counts_the_tasks_in_the_range(call: Call) -> None:
-    """Including those without a record; the report and a note state the range."""
+    """This includes tasks without a record. The report and a note state the range."""
     done = call("summary --run b --format json", *SINCE)
     data = json.loads(done.stdout)
     assert [task["task_id"] for task in data["tasks"]] == ["new-1", "new-2"]
@@ -82,13 +82,13 @@ def test_a_gate_and_its_plan_have_the_same_tasks(call: Call, tmp_path: Path) -> 
 
 
 def test_power_of_the_tasks_in_the_range(call: Call) -> None:
-    """The pilot has only these tasks."""
+    """The pilot includes only these tasks."""
     planned = json.loads(call("power --effect 0.2 --pilot a --format json", *SINCE).stdout)
     assert planned["pilot"]["tasks"] == 2
 
 
 def test_the_page_lists_the_attempts_in_the_range(call: Call, tmp_path: Path) -> None:
-    """Recorded or not."""
+    """This includes attempts without a record."""
     page = tmp_path / "page.html"
     assert call(f"html --run a --run-b b --out {page}", *SINCE).exit_code == 0
     text = page.read_text()
@@ -99,7 +99,7 @@ def test_the_page_lists_the_attempts_in_the_range(call: Call, tmp_path: Path) ->
 
 @pytest.mark.parametrize("command", ["summary --run older", "paired --run-a a --run-b older", "html --run older"])
 def test_a_run_without_dates_is_one_error(call: Call, tmp_path: Path, command: str) -> None:
-    """Such as a run recorded before they were introduced."""
+    """Runs recorded before dates were introduced have none."""
     done = call(command, *SINCE)
     assert isinstance(done.exception, InputError)
     message = done.exception.message
@@ -109,7 +109,7 @@ def test_a_run_without_dates_is_one_error(call: Call, tmp_path: Path, command: s
 
 
 def test_a_changed_task_keeps_its_date(tmp_path: Path) -> None:
-    """A run that was resumed after a task changed has records with another digest."""
+    """A run that was resumed after a task changed has records with a different digest."""
     write_run(tmp_path / "a", A, dates=DATES)
     path = tmp_path / "a/attempts.jsonl"
     lines = path.read_text().splitlines(keepends=True)
@@ -121,7 +121,7 @@ def test_a_changed_task_keeps_its_date(tmp_path: Path) -> None:
 
 
 def test_dates_in_the_wrong_order(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """One sentence, as for other flags."""
+    """The error is one sentence, as for other flags."""
     write_run(tmp_path / "a", A)
     with pytest.raises(SystemExit) as stop:
         main(["report", "summary", "--run", str(tmp_path / "a"), *SINCE, "--until", "2024-01-01"])

@@ -1,4 +1,4 @@
-"""``agentbench report gate``: which candidates pass, fail, are inconclusive or refused."""
+"""``agentbench report gate``: candidates that pass, fail, are inconclusive, or are refused."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Gated:
 
 @pytest.fixture
 def gate(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., Gated]:
-    """Write two runs and a gate file and run the command; ``spoil`` changes existing files by name."""
+    """Write two runs and a gate file, and run the command. ``spoil`` changes existing files by name."""
 
     def run(
         baseline: Endings,
@@ -133,7 +133,7 @@ class TestReportedCases:
 
     @pytest.mark.parametrize("margin", [0.03, 0.3])
     def test_a_candidate_that_lost_90_of_100_results(self, gate: Callable[..., Gated], margin: float) -> None:
-        """With a margin of 0.3 the ten remaining results alone would pass."""
+        """With a margin of 0.3, the ten remaining results alone would pass."""
         done = gate(tasks(100), tasks(100, lambda i: True if i < 10 else None), f"margin: {margin}\n{LENIENT}")
         assert (done.verdict, done.code) == ("inconclusive", 1)
         assert done.status("non_inferiority") == ("pass" if margin == 0.3 else "inconclusive")
@@ -176,7 +176,7 @@ class TestNonInferiority:
 
     @pytest.mark.parametrize("case", REFERENCE)
     def test_numbers_equal_the_reference(self, gate: Callable[..., Gated], case: Mapping[str, Any]) -> None:
-        """Full run directories with the table of a case give the numbers of the reference."""
+        """Run directories with the table of a case give the numbers of the reference."""
         table = {key: value for key, value in case["inputs"].items() if key != "margin"}
         pairs = [pair for key, pair in CELLS.items() for _ in range(table[key])]
         sides = [{f"task-{i:03}": pair[side] for i, pair in enumerate(pairs)} for side in (0, 1)]
@@ -203,7 +203,7 @@ class TestNonInferiority:
         assert done.status("infrastructure_candidate") == "inconclusive"
 
     def test_absence_of_a_significant_difference_does_not_pass(self, gate: Callable[..., Gated]) -> None:
-        """4 of 40 lost: McNemar's exact p is 0.125, but the loss may be three times the margin."""
+        """With 4 of 40 tasks lost, McNemar's exact p is 0.125, but the loss may be three times the margin."""
         done = gate(tasks(40), tasks(40, lambda i: i >= 4), "margin: 0.06\nmin_pairs: 40\n")
         assert done.verdict != "pass"
 
@@ -340,7 +340,7 @@ class TestRepeats:
     def test_identical_repeats_give_no_more_evidence_than_one(
         self, gate: Callable[..., Gated], tmp_path: Path, regressed: int, repeats: tuple[int, int]
     ) -> None:
-        """With 2 of 100 tasks lost in every attempt, t alone would pass, as it trusts the observed spread."""
+        """With 2 of 100 tasks lost in every attempt, t alone would pass, as it relies on the observed spread."""
         config, (of_a, of_b) = "margin: 0.05\nmin_pairs: 50\n", repeats
         once = gate(tasks(100), tasks(100, lambda i: i >= regressed), config)
         for name in "ab":
@@ -474,7 +474,7 @@ class TestCeilings:
         assert done.data["reason"].startswith(f"The cost per attempt of the {whose} is unknown: {why}")
 
     def test_unscored_attempt_without_cost_is_accepted(self, gate: Callable[..., Gated]) -> None:
-        """A provider that was down charged nothing."""
+        """A provider that was unavailable charged nothing."""
         broken = tasks(300, lambda i: FailureReason.LLM_ERROR if i == 7 else True)
         free = {"record": using(cost=0.0, only="task-007")}
         done = gate(tasks(300), broken, self.GOOD + self.UNKNOWN, b=free)
@@ -488,7 +488,7 @@ class TestEvidence:
     def test_records_missing_in_the_event_log_cannot_pass(
         self, gate: Callable[..., Gated], run: str, whose: str
     ) -> None:
-        """Records can be forged; here they all say passed."""
+        """Records can be forged. Here, all of them are passes."""
 
         def forge(directory: Path) -> None:
             (directory / "events.jsonl").unlink()
@@ -598,7 +598,7 @@ class TestSuites:
 
 
 class TestRunsWithoutPasses:
-    """Agreement of runs that do nothing is not a pass."""
+    """The agreement of two runs that do nothing is not a pass."""
 
     GOOD = "margin: 0.05\nmin_pairs: 100\n"
 
@@ -645,13 +645,13 @@ class TestRunsWithoutPasses:
     def test_bounds_include_missing_results(
         self, gate: Callable[..., Gated], rule: str, ending: Callable[[int], Any], check: str, status: str
     ) -> None:
-        """Missing results may have gone either way."""
+        """Missing results may have been passes or failures."""
         done = gate(tasks(100, lambda i: i < 20), tasks(100, ending), f"{self.GOOD}{rule}\n")
         assert done.status(check) == status
 
 
 class TestHeldoutDrop:
-    """The observed drop, for suites too small for a margin, alone or with one."""
+    """The observed drop, alone or with a margin. It is for suites that are too small for a margin."""
 
     ONLY = "max_heldout_drop: 0.1\nmin_pairs: 1\n"
     LOSSY = "max_heldout_drop: 0.1\n" + LENIENT
@@ -772,7 +772,7 @@ class TestRefused:
         assert "**Not comparable (overridden by a flag):**" in (tmp_path / "gate.md").read_text()
 
     def test_unwritable_file_is_reported(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
-        """The other file and the page are still written."""
+        """The other file and the page are written anyway."""
         (tmp_path / "gate.xml" / "in-the-way").mkdir(parents=True)
         done = gate(tasks(60), tasks(60), "margin: 0.05\nmin_pairs: 1\n", style="md")
         assert done.code == 2

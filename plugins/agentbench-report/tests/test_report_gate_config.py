@@ -1,4 +1,4 @@
-"""``gate.yaml``: rules per suite, and invalid files."""
+"""``gate.yaml``: rules for each suite, and invalid files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_top_level_rules_apply_to_every_suite(tmp_path: Path) -> None:
 
 
 def test_suite_overrides_top_level_rules(tmp_path: Path) -> None:
-    """A suite's labels are merged one by one with the default ones."""
+    """A suite's labels are merged one by one with the default labels."""
     labels = LABELS | {"oom": "inconclusive", "weak_verdict": "fail"}
     expected = GateRules(margin=0.03, min_pairs=60, max_cost_ratio=1.2, labels=labels)
     assert rules(tmp_path, WHOLE, "heldout") == expected

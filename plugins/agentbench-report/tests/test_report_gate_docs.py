@@ -44,7 +44,7 @@ def fields(text: str) -> list[str]:
 
 
 def field_names(**classes: type) -> Iterator[str]:
-    """Yield field names as a page writes them, prefixed with the part they belong to."""
+    """Yield field names as written on a page, prefixed with the part that contains them."""
     for part, cls in classes.items():
         for field in attrs.fields(cls):
             yield field.name if part == "whole" else f"{part}.{field.name}"
@@ -74,7 +74,7 @@ class TestGate:
         assert [int(tasks) for _, tasks in table] == [least_pairs(float(margin), 0.05) for margin, _ in table]
 
     def test_error_rates_of_a_drop_are_exact(self) -> None:
-        """A fifth of the tasks is discordant, and a drop of 5 pp is accepted."""
+        """A fifth of the tasks are discordant, and a drop of 5 pp is accepted."""
         table = re.findall(r"^\| (\d+) \| (\d+)% \| (\d+)% \|$", GATE, re.MULTILINE)
         assert len(table) == 4
         for tasks, fails, passes in table:

@@ -30,7 +30,7 @@ def reached(hint: object) -> Iterator[type]:
 
 
 def words(hint: typing.Any) -> str:
-    """Return a type as the page writes it."""
+    """Return a type as written on the page."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return " or ".join("null" if one is type(None) else words(one) for one in arguments)

@@ -22,7 +22,7 @@ HOSTILE = "\x00\x1b[31m\ufffe\ud800]]></system-out><failure/>\"'&\u202egnp\x85\r
 
 
 def judged(tmp_path: Path, candidate: object, name: str = "task") -> GateReport:
-    """Return the decision on 60 tasks of which the baseline passes all but the last."""
+    """Return the decision on 60 tasks. The baseline passes all but the last."""
     ids = [f"{name}-{i:02}" for i in range(60)]
     a = write_run(tmp_path / "a", {task: i < 59 for i, task in enumerate(ids)})
     b = write_run(tmp_path / "b", dict.fromkeys(ids, candidate), run={"variant": name})

@@ -1,4 +1,4 @@
-"""Cost, tokens, steps and time of two runs: the numbers match scipy, unknown amounts are not compared."""
+"""Cost, tokens, steps and time of two runs: the numbers match scipy, and unknown amounts are not compared."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ amounts = st.floats(0.001, 1000)
 
 @given(st.lists(st.tuples(amounts, amounts), min_size=3, max_size=30))
 def test_ratio_bounds_are_where_a_paired_t_test_just_rejects(pairs: list[tuple[float, float]]) -> None:
-    """The definition of Fieller's interval, checked with scipy; and it agrees with the interval of the difference."""
+    """This is the definition of Fieller's interval. It also agrees with the interval of the difference."""
     a, b = ([pair[side] for pair in pairs] for side in (0, 1))
     found = paired_amounts(a, b)
     assert found is not None
@@ -86,7 +86,7 @@ def test_ratio_bounds_are_where_a_paired_t_test_just_rejects(pairs: list[tuple[f
 
 
 def test_fieller_by_hand() -> None:
-    """With a constant A of 2, the interval is that of the mean of B, divided by 2: (5 ± 4.302653 / √3) / 2."""
+    """With a constant A of 2, it is the interval of the mean of B divided by 2: (5 ± 4.302653 / √3) / 2."""
     found = fieller([2, 2, 2], [4, 5, 6])
     assert found is not None
     assert (found.low, found.high) == pytest.approx(((5 - 4.302653 / 3**0.5) / 2, (5 + 4.302653 / 3**0.5) / 2))

@@ -1,4 +1,4 @@
-"""``agentbench report paired`` on full run directories: numbers match the reference, and the text matches them."""
+"""``agentbench report paired`` on run directories: the numbers match the reference, and the text the numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Endings = Mapping[str, Ending | Sequence[Ending]]
 
 
 def case(function: str, **inputs: Any) -> Any:
-    """Return the only case of a function with these inputs; it may have further inputs."""
+    """Return the only case of a function with these inputs. It may have further inputs."""
     found = [one for one in CASES if one["function"] == function and inputs.items() <= one["inputs"].items()]
     assert len(found) == 1, found
     return found[0]
@@ -122,7 +122,7 @@ def test_the_smallest_detectable_difference_equals_the_reference(tmp_path: Path)
 
 
 def of_differences(root: Path, differences: Sequence[Sequence[float]]) -> tuple[Path, Path]:
-    """Write runs with repeats that differ: 1 passed in B only, -1 in A only, 0 in both or neither."""
+    """Write runs with repeats that differ. 1: passed only in B. -1: only in A. 0: in both or neither."""
     a = {f"task-{n}": [difference == -1 for difference in task] for n, task in enumerate(differences)}
     b = {f"task-{n}": [difference == 1 for difference in task] for n, task in enumerate(differences)}
     return pair(root, a, b)
@@ -280,7 +280,7 @@ def test_identical_repeats_have_an_interval_of_nonzero_width(tmp_path: Path) -> 
 
 
 def test_detectable_effect_with_repeats(tmp_path: Path) -> None:
-    """Six tasks differ both ways: (2.2622 + 0.8834) se, from t quantiles with 9 degrees of freedom."""
+    """Six tasks differ in both directions: (2.2622 + 0.8834) se, from t quantiles with 9 degrees of freedom."""
     differences = [[1.0, 0.0, 0.0]] * 3 + [[-1.0, 0.0, 0.0]] * 3 + [[0.0, 0.0, 0.0]] * 4
     places = of_differences(tmp_path, differences)
     found = numbers(places, "--method", "bootstrap")
@@ -303,7 +303,7 @@ def test_no_detectable_effect_if_sign_flips_cannot_be_significant(tmp_path: Path
 
 
 def test_sign_flips_of_single_attempts_use_the_exact_test(tmp_path: Path) -> None:
-    """The MDE is that of the exact test, not of the mid-p test."""
+    """The MDE is computed for the exact test, not the mid-p test."""
     places = of_table(tmp_path, 10, 4, 4, 12)
     by_flips, by_midp = (numbers(places, "--method", method)["detectable"] for method in ("bootstrap", "mcnemar"))
     for one, midp in ((by_flips, False), (by_midp, True)):
@@ -339,7 +339,7 @@ def test_the_interval_with_repeats_is_one_method_for_any_number_of_tasks(tmp_pat
 
 
 def test_one_small_difference_does_not_narrow_the_interval(tmp_path: Path) -> None:
-    """20 equal tasks give 16.1 pp either way; one failed attempt of 140 must not give 1.5 pp."""
+    """20 equal tasks give ±16.1 pp. One failed attempt out of 140 must not give 1.5 pp."""
     moved = [[-1.0] + [0.0] * 6] + [[0.0] * 7] * 19
     found = numbers(of_differences(tmp_path, moved), "--method", "bootstrap")["estimate"]
     w, mean = 0.161125, -1 / 140
@@ -359,7 +359,7 @@ def test_bounds_are_not_narrower_than_the_observed_interval(tmp_path: Path) -> N
 
 
 def test_significant_difference_with_0_in_the_interval_is_borderline(tmp_path: Path) -> None:
-    """Six tasks improved by one of twenty attempts: sign flips are significant, but the CI includes 0."""
+    """Six tasks improved by one of twenty attempts. Sign flips are significant, but the CI includes 0."""
     places = of_differences(tmp_path, [[1.0] + [0.0] * 19] * 6 + [[0.0] * 20] * 2)
     said = headline(places, "--method", "bootstrap")
     assert said.startswith("B is better by 3.8 pp")
@@ -418,7 +418,7 @@ def test_mcnemar_is_refused_for_repeats_with_the_remedy(tmp_path: Path) -> None:
 
 
 def losing(root: Path) -> tuple[Path, Path]:
-    """Write runs in which B is better where it has results, but lost 6 of 20 tasks, of which A passed 3."""
+    """Write runs in which B is better on tasks with results, but lost 6 of 20 tasks. A passed 3 of them."""
     lost = FailureReason.SANDBOX_ERROR
     a = {f"task-{n:02}": n < 10 for n in range(20)}
     b: Endings = {f"task-{n:02}": lost if n in (7, 8, 9) else None if n > 16 else True for n in range(20)}
@@ -605,7 +605,7 @@ def test_task_name_with_a_path_out_of_the_run_is_not_followed(tmp_path: Path) ->
 
 
 def test_diffs_of_repeats_that_changed_come_first(tmp_path: Path) -> None:
-    """One task regressed in one of six attempts, the other improved in its last one."""
+    """One task regressed in one of six attempts. The other improved in its last attempt."""
     a: Endings = {"down": [True] * 6, "up": [False] * 6}
     b: Endings = {"down": [True] * 4 + [False, FailureReason.LLM_ERROR], "up": [False] * 5 + [True]}
     places = pair(

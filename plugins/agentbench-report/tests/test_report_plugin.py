@@ -1,4 +1,4 @@
-"""What the distribution registers, and the cost of importing it."""
+"""The registered components of the distribution, and the cost of importing it."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def test_entry_module_and_command_module_import_nothing_heavy() -> None:
 
 
 def shown(parameter: click.Parameter) -> str:
-    """Return the default of an option as the README writes it."""
+    """Return the default of an option as written in the README."""
     if parameter.required:
         return "required"
     if isinstance(parameter, click.Option) and isinstance(parameter.show_default, str):

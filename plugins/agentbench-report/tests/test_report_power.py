@@ -59,7 +59,7 @@ def power(capfd: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
 class TestPlan:
     @pytest.mark.parametrize("case", cases("mcnemar_sample_size_connor"))
     def test_tasks_are_those_of_the_reference(self, power: Callable[..., Answer], case: Mapping[str, Any]) -> None:
-        """Exact enumeration gives a number near Connor's formula that reaches the power."""
+        """Exact enumeration gives a number that is close to Connor's formula and reaches the power."""
         given = case["inputs"]
         effect = given["p_improve"] - given["p_regress"]
         discordance = given["p_improve"] + given["p_regress"]
@@ -115,7 +115,7 @@ class TestPlan:
         assert power("--effect", 1e-6, "--power", 0.025).data["needed"]["tasks"] < 100
 
     def test_pilot_gives_cost_and_duration(self, power: Callable[..., Answer], tmp_path: Path) -> None:
-        """The estimate names the number of recorded attempts that it is based on."""
+        """The estimate states the number of recorded attempts behind it."""
 
         def used(one: AttemptRecord) -> AttemptRecord:
             cost = 0.03 if one.task_id == "task-000" else 0.01
@@ -249,7 +249,7 @@ class TestPostHocPower:
     def test_detectable_effect_does_not_depend_on_the_direction(
         self, power: Callable[..., Answer], two: Callable[..., Any]
     ) -> None:
-        """Unlike observed power, the MDE does not depend on the p-value; here all 20 of 100 went one way."""
+        """Unlike observed power, the MDE does not depend on the p-value. Here, 20 of 100 tasks all got worse."""
         runs = two(tasks(100), tasks(100, lambda i: i >= 20))
         data = power(*runs).data
         assert data["detectable"] == pytest.approx(0.12381933148441379, abs=1e-8)

@@ -1,4 +1,4 @@
-"""Quarantined tasks and suspect attempts are reported, whether the headline includes them or not."""
+"""Quarantined tasks and suspect attempts are reported, whether or not the headline includes them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_core_has_the_same_interval(counts: tuple[int, int], confidence: flo
 
 @pytest.fixture
 def quarantined_run(tmp_path: Path) -> Path:
-    """A run with three of five tasks passed; two are quarantined, of which one passed."""
+    """A run that passed three of five tasks. Two tasks are quarantined, and one of them passed."""
     return make(
         tmp_path / "run", {"a": True, "b": True, "c": False, "d": True, "e": False}, ("d", "e"), labelled(d="oracle")
     )
@@ -146,7 +146,7 @@ def test_headline_is_also_given_without_suspect_attempts(tmp_path: Path, label: 
 
 
 def test_confirmed_and_weak_labels_are_not_suspect(tmp_path: Path) -> None:
-    """Confirmed tampering stays a fail, and attempts without a score are in no rate anyway."""
+    """Confirmed tampering remains a failure, and attempts without a score are in no rate anyway."""
 
     def record(one: AttemptRecord) -> AttemptRecord:
         names = {"a": ["tamper_suspected", "tamper_confirmed"], "b": ["weak_verdict"], "c": ["leak_suspected"]}
@@ -173,7 +173,7 @@ def many(passed: int, failed: int) -> Endings:
 def pair(
     root: Path, a: Collection[str] = (), b: Collection[str] = (), endings_b: Endings | None = None, **record: Any
 ) -> tuple[str | Path, ...]:
-    """Write two runs: A passes 20 of 20 tasks, and B fails the first eight; some may be quarantined."""
+    """Write two runs. A passes 20 of 20 tasks, and B fails the first eight. Some tasks may be quarantined."""
     lost = {f"t{n:02}": n >= 8 for n in range(20)}
     make(root / "a", many(20, 0), a)
     make(root / "b", endings_b or lost, b, **record)
@@ -210,7 +210,7 @@ def test_pair_is_excluded_if_either_task_is_quarantined(tmp_path: Path) -> None:
 
 
 def test_quarantined_task_may_be_missing_in_one_run(tmp_path: Path) -> None:
-    """A quarantined task may be missing from one run; any other task may not."""
+    """A quarantined task may be missing in one run, but other tasks may not."""
     make(tmp_path / "a", many(3, 0), ("t02",))
     make(tmp_path / "b", many(2, 0))
     found = numbers("paired", "--run-a", tmp_path / "a", "--run-b", tmp_path / "b")
@@ -223,7 +223,7 @@ def test_quarantined_task_may_be_missing_in_one_run(tmp_path: Path) -> None:
 
 
 def test_verdict_that_depends_on_suspect_attempts_is_marked(tmp_path: Path) -> None:
-    """B gains eight tasks, all by suspect attempts."""
+    """B gains eight tasks, all of them by suspect attempts."""
     make(tmp_path / "a", {f"t{n:02}": n >= 8 for n in range(20)})
     suspects = labelled(**dict.fromkeys(EIGHT, "tamper_suspected"))
     make(tmp_path / "b", many(20, 0), record=suspects)
@@ -326,7 +326,7 @@ def test_candidate_cannot_quarantine_lost_tasks(tmp_path: Path) -> None:
 
 
 def test_labels_count_on_quarantined_tasks(tmp_path: Path) -> None:
-    """Tampering in a quarantined task still fails; ``under_pressure`` is only a warning."""
+    """Tampering in a quarantined task still fails. ``under_pressure`` is only a warning."""
     record = labelled(t00="tamper_confirmed", t09="under_pressure", t10="tamper_suspected")
     found = gated(tmp_path, EIGHT, EIGHT, f"{RULES}labels: {{tamper_suspected: ignore}}\n", record=record)
     assert (found["verdict"], found["status"]["label_tamper_confirmed"]) == ("fail", "fail")

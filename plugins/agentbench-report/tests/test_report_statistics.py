@@ -1,4 +1,4 @@
-"""Properties that hold for every input, and edge cases with little or no data."""
+"""Properties that are true for every input, and edge cases with little or no data."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_unknown_variance_components_are_none() -> None:
 
 
 def test_variance_within_tasks_depends_on_the_number_of_attempts() -> None:
-    """The means 1/2, 1 and 0 vary by 1/4, of which 1/4 · (1/2 + 1/4 + 1)/3 is within tasks."""
+    """The variance of the means 1/2, 1 and 0 is 1/4. Of this, 1/4 · (1/2 + 1/4 + 1)/3 is within tasks."""
     found = of.variance_components([[1.0, 0.0], [1.0] * 4, [0.0]])
     assert (found.of_means, found.within) == pytest.approx((0.25, 0.25))
     assert found.between == pytest.approx(0.25 - 0.25 * 7 / 12)
@@ -393,7 +393,7 @@ def test_tango_mean_of_single_attempts_equals_tango(b: int, c: int) -> None:
 
 
 def test_only_independent_repeats_narrow_the_interval() -> None:
-    """20 of 200 tasks differ in all attempts, or 40 in half of them."""
+    """20 of 200 tasks differ in all attempts, or 40 tasks differ in half of the attempts."""
     for_good = of.tango_mean([-1.0] * 20 + [0.0] * 180)
     halves = of.tango_mean([-0.5] * 40 + [0.0] * 160)
     assert halves.high - halves.low < for_good.high - for_good.low
@@ -486,7 +486,7 @@ def test_bootstrap_approximates_the_exact_error() -> None:
 
 
 def test_chunks_of_a_bootstrap_differ() -> None:
-    """With this many tasks 17 resamples are drawn at a time."""
+    """With this many tasks, 17 resamples are drawn at a time."""
     values = [float(index % 7) for index in range(60_000)]
     means = resampled_means(values, 3, 100)
     assert len(set(means)) > 90
@@ -652,7 +652,7 @@ def test_invalid_arguments_are_refused(call: Callable[[], object]) -> None:
 
 
 def test_importing_statistics_loads_no_numpy() -> None:
-    """A summary without repeats imports neither numpy nor scipy, which take longer to load than it runs."""
+    """A summary without repeats imports neither numpy nor scipy, because loading them would take most of the time."""
     code = "import sys; from agentbench_report.statistics import wilson; wilson(1, 2); print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
     assert "'agentbench_report.statistics.rates'" in loaded
@@ -692,7 +692,7 @@ def test_with_repeats_p_and_the_verdict_agree(differences: list[float], margin: 
 
 @pytest.mark.parametrize(("n", "at_most"), [(60, 0.05), (100, 0.04), (200, 0.03)])
 def test_type_1_error_of_noninferiority_mean_is_bounded(n: int, at_most: float) -> None:
-    """Each task is lost with the probability of the margin; t alone would pass 12% at 100 tasks."""
+    """Each task is lost with the probability of the margin. With 100 tasks, t alone would pass 12% of the time."""
     passes = 0.0
     for lost in range(n + 1):
         differences = [-1.0] * lost + [0.0] * (n - lost)
@@ -702,7 +702,7 @@ def test_type_1_error_of_noninferiority_mean_is_bounded(n: int, at_most: float) 
 
 
 def test_the_power_of_t() -> None:
-    """G*Power gives 0.5645 for 20 tasks and an effect of 0.5 SD; without an effect the power is alpha."""
+    """G*Power gives 0.5645 for 20 tasks and an effect of 0.5 SD. Without an effect, the power is alpha."""
     assert power_of.t_power(0.5, 20**-0.5, 19) == pytest.approx(0.5645, abs=5e-5)
     assert power_of.t_power(-0.5, 20**-0.5, 19) == power_of.t_power(0.5, 20**-0.5, 19)
     assert power_of.t_power(0.0, 0.1, 7, alpha=0.03) == pytest.approx(0.03, abs=1e-9)

@@ -1,4 +1,4 @@
-"""Reference answers, each with its tolerance: most were computed in Python and in R, and some are published.
+"""Reference answers with tolerances. Most were computed in Python and in R, and some are published.
 
 ``left_out`` in ``reference.json`` names the functions of the collection that no command needs, with the reason.
 """

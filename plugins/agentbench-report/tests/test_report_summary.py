@@ -40,7 +40,7 @@ def summary(directory: Path, style: str | None = None) -> str:
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Path:
-    """A run with two passes, two fails, one infrastructure error and one attempt that was not recorded."""
+    """A run with two passes, two failures, one infrastructure error and one attempt without a record."""
     endings = {
         "a": True,
         "b": True,
@@ -129,7 +129,7 @@ def test_more_repeats_do_not_narrow_the_interval_over_tasks(tmp_path: Path) -> N
 
 
 def test_pass_at_k_is_unbiased_and_lists_excluded_tasks(tmp_path: Path) -> None:
-    """For (5, 2) pass@2 is 1 - C(3,2)/C(5,2); (1, 1) has too few attempts and is excluded."""
+    """For (5, 2), pass@2 is 1 - C(3,2)/C(5,2). (1, 1) has too few attempts and is excluded."""
     lost = FailureReason.SANDBOX_ERROR
     endings = {"a": [True, True, False, False, False], "b": [True, None, None, None, None], "c": lost}
     directory = write_run(tmp_path / "run", endings).directory
@@ -158,7 +158,7 @@ def test_a_superseded_record_does_not_count(tmp_path: Path) -> None:
 
 
 def test_task_changed_during_a_run_is_not_counted_twice(tmp_path: Path) -> None:
-    """After ``--allow-changes`` records with the older digest count, and no attempt is reported as missing."""
+    """After ``--allow-changes``, records with the older digest count, and no attempt is reported as missing."""
 
     def older(record: AttemptRecord) -> AttemptRecord:
         changed = record.task_id == "a" and record.repeat == 1
@@ -177,7 +177,7 @@ def test_task_changed_during_a_run_is_not_counted_twice(tmp_path: Path) -> None:
 
 
 def test_a_task_that_changed_before_its_first_attempt(tmp_path: Path) -> None:
-    """If all attempts have a new digest, the planned one is dropped; otherwise the rest is missing under it."""
+    """If all attempts have a new digest, the planned digest is dropped. Otherwise, its other attempts are missing."""
 
     def other(record: AttemptRecord) -> AttemptRecord:
         return attrs.evolve(record, task_digest=f"sha256:{record.task_id}-now")
@@ -188,7 +188,7 @@ def test_a_task_that_changed_before_its_first_attempt(tmp_path: Path) -> None:
 
 
 def test_retry_keeps_tampering_labels(tmp_path: Path) -> None:
-    """Labels of an attempt that tampered and broke its sandbox stay with the task after a retry."""
+    """A task retains the labels of an attempt that tampered and broke its sandbox, even after a retry."""
     labels = {"run-run-a-1-before": (Label(name="tamper_suspected"), Label(name="oom"))}
     run = write_run(
         tmp_path / "run",
@@ -275,7 +275,7 @@ def test_hostile_task_name_stays_in_its_cell(tmp_path: Path) -> None:
 
 
 def test_hostile_reason_is_escaped(tmp_path: Path) -> None:
-    """H20: a run directory from elsewhere may have any text as a failure reason."""
+    """H20: an untrusted run directory may have any text as a failure reason."""
     directory = write_run(tmp_path / "run", {"a": False}).directory
     attempts = directory / "attempts.jsonl"
     attempts.write_text(attempts.read_text().replace("TESTS_FAILED", "<img src=x>|a"))
@@ -306,7 +306,7 @@ def test_reporter_links_to_the_evidence_of_the_run(mixed: Path) -> None:
 
 
 def test_run_writes_the_summary(make_task: MakeTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real run writes this summary beside the built-in one."""
+    """A real run writes this summary next to the built-in summary."""
     make_task()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -1,4 +1,4 @@
-"""Reports at a terminal: tables that fit, with the same numbers as Markdown and JSON; Markdown when piped."""
+"""Reports in a terminal: tables fit and have the same numbers as Markdown and JSON. Piped output is Markdown."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def commands(runs: tuple[str, str]) -> dict[str, list[str]]:
 
 
 def numbers(text: str) -> Counter[str]:
-    """Return all numbers in a page except link targets, also those in words."""
+    """Return all numbers on a page except link targets, including numbers within words."""
     text = re.sub(r"^\[\d+\]: .*$", "", text, flags=re.MULTILINE)
     return Counter(re.findall(r"[-+]?\d+(?:\.\d+)?", re.sub(r"\]\[\d+\]", "]", text)))
 

@@ -1,4 +1,4 @@
-"""Text from outside stays text in table cells and Markdown."""
+"""Untrusted text remains plain text in table cells and Markdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_text_that_begins_a_formula_is_quoted(text: str) -> None:
 
 @pytest.mark.parametrize("cell", [-1, -0.5, "a-b", "a=b", "", "1", None])
 def test_numbers_and_plain_text_are_left_alone(cell: str | float | None) -> None:
-    """H21: negative numbers stay numbers."""
+    """H21: negative numbers remain numbers."""
     assert safe_cell(cell) == cell
 
 

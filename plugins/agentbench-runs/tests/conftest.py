@@ -1,4 +1,4 @@
-"""The fixtures of the kit, and run directories to work on."""
+"""The fixtures of the testing kit, and run directories for the commands."""
 
 from __future__ import annotations
 

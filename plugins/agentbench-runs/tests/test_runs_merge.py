@@ -58,12 +58,12 @@ def content(directory: Path) -> dict[str, bytes]:
 
 
 def results(run: RunView) -> list[tuple[str, int, bool]]:
-    """What readers see of the records."""
+    """The records as seen by readers."""
     return sorted((record.task_id, record.repeat, record.result.passed) for record in run.records())
 
 
 def test_one_run_from_three(agentbench: Agentbench) -> None:
-    """Each attempt is there once, with its events and files; readers see one complete run."""
+    """Each attempt is present once, with its events and files. Readers see one complete run."""
     parts = shards()
     before = content(Path("shards"))
     ended = agentbench("runs", "merge", *parts, "--into", "merged")
@@ -93,7 +93,7 @@ def test_one_run_from_three(agentbench: Agentbench) -> None:
 
 
 def test_the_times_of_events_are_kept(agentbench: Agentbench) -> None:
-    """An event says when it happened, and not when it was merged."""
+    """An event has the time at which it happened, not the time of the merge."""
     parts = shards()
     then = {
         (e.attempt_id, type(e.event)): e.at for part in parts for e in open_run(Path(part)).events() if e.attempt_id
@@ -104,7 +104,7 @@ def test_the_times_of_events_are_kept(agentbench: Agentbench) -> None:
 
 
 def test_machines_may_differ(agentbench: Agentbench) -> None:
-    """Each machine commits an image of its own after a setup, and may have another engine: digests are compared."""
+    """Each machine commits its own image after setup and may have a different engine, so digests are compared."""
     machines = (
         {"image_id": "sha256:1", "engine_kernel": "6.1", "engine_cpus": "2"},
         {"image_id": "sha256:2", "engine_kernel": "6.8", "engine_cpus": "64", "base_image_digest": "a@sha256:3"},
@@ -116,7 +116,7 @@ def test_machines_may_differ(agentbench: Agentbench) -> None:
 
 
 def test_merging_twice_does_nothing(agentbench: Agentbench) -> None:
-    """The same runs in any order, or one of them twice, give the same run, which is not written again."""
+    """The same runs in any order, even if one is given twice, give the same run, which is not written again."""
     one, two, three = shards()
     agentbench("runs", "merge", one, two, three, "--into", "merged")
     before = content(Path("merged"))
@@ -128,7 +128,7 @@ def test_merging_twice_does_nothing(agentbench: Agentbench) -> None:
 
 
 def test_several_variants(agentbench: Agentbench) -> None:
-    """Each variant becomes a run; they still belong to one group, since each machine ran both with one command."""
+    """Each variant becomes a run. The runs still form one group, since each machine ran both with one command."""
     parts = []
     for index in (1, 2, 3):
         for variant in ("new", "baseline"):
@@ -146,7 +146,7 @@ def test_several_variants(agentbench: Agentbench) -> None:
 
 
 def test_retried_attempts(agentbench: Agentbench) -> None:
-    """Superseded records and their archived files come along, and do not count."""
+    """Superseded records and their archived files are included, but do not count."""
     task = next(task for task in TASKS if Shard(index=1, count=3).takes(task, 1))
     first = shard_of(1, tried_before={task: FailureReason.SANDBOX_ERROR})
     (superseded,) = [row.attempt_id for row, counts in first.all_rows() if not counts]
@@ -161,7 +161,7 @@ def test_retried_attempts(agentbench: Agentbench) -> None:
 
 
 def test_tags(agentbench: Agentbench) -> None:
-    """Tags that all runs agree on; a different value in each, such as the name of a node, describes none of them."""
+    """Tags with the same value in all runs are kept. Different values, such as names of nodes, are dropped."""
     parts = shards()
     for number, part in enumerate(parts):
         write_tags(Path(part), {"release": "2", "node": f"n{number}"})
@@ -170,7 +170,7 @@ def test_tags(agentbench: Agentbench) -> None:
 
 
 class TestRefused:
-    """One clear message for each problem, and nothing is written."""
+    """Each problem has one clear message, and nothing is written."""
 
     @pytest.fixture(autouse=True)
     def _nothing_is_written(self) -> Any:
@@ -223,7 +223,7 @@ class TestRefused:
         assert "task task-1: sha256:" in ended.err
 
     def test_tasks_whose_digests_have_the_same_beginning(self) -> None:
-        """Differences show the beginning of a digest; all of it is compared."""
+        """Messages show the beginning of digests, but whole digests are compared."""
         same = "sha256:" + "a" * 60
         first, other = (shard_of(i, digests={"task-1": same + tail * 4}) for i, tail in ((1, "b"), (2, "c")))
         with pytest.raises(InputError, match=r"task task-1: sha256:a{60}bbbb -> sha256:a{60}cccc"):
@@ -267,14 +267,14 @@ class TestRefused:
         assert "Use the same image and packages on all machines." in ended.err
 
     def test_other_packages(self, agentbench: Agentbench) -> None:
-        """The digests are the same, but a setup installed something else."""
+        """The digests are the same, but setup installed something else."""
         parts = [on_machine(index, pip_freeze=f"attrs=={min(index, 2)}") for index in (1, 2, 3)]
         ended = agentbench("runs", "merge", *parts, "--into", "merged")
         assert ended.code == 2
         assert "pip_freeze: attrs==1 -> attrs==2" in ended.err
 
     def test_an_attempt_of_another_shard(self, agentbench: Agentbench) -> None:
-        """R09: its records would be there twice."""
+        """R09: its records would be present twice."""
         foreign = write_run(
             Path("shards/greedy"), {task: [True, True] for task in TASKS}, run={"shard": {"index": 3, "count": 3}}
         )
@@ -330,7 +330,7 @@ def test_an_existing_directory_is_kept(agentbench: Agentbench) -> None:
 
 
 def test_a_shard_that_went_on_is_another_merge(agentbench: Agentbench) -> None:
-    """After an attempt was added to a shard, the earlier result of the merge is not the same run."""
+    """After an attempt was added to a shard, the result of the earlier merge is a different run."""
     parts = [str(shard_of(index, lost=index == 2).directory) for index in (1, 2, 3)]
     assert agentbench("runs", "merge", *parts, "--into", "merged", "--partial").code == 0
     shutil.rmtree(parts[1])
@@ -340,7 +340,7 @@ def test_a_shard_that_went_on_is_another_merge(agentbench: Agentbench) -> None:
 
 
 def test_links_in_evidence_are_not_followed(agentbench: Agentbench) -> None:
-    """R09: they stay links, which no reader follows out of a run."""
+    """R09: they remain links, which no reader follows out of a run."""
     parts = shards()
     Path("secret").write_text("secret")
     (attempt,) = list((Path(parts[0]) / "tasks").iterdir())[:1]
@@ -359,7 +359,7 @@ def test_links_in_evidence_are_not_followed(agentbench: Agentbench) -> None:
 
 
 def test_a_partial_merge(agentbench: Agentbench) -> None:
-    """What is there is merged; the run is marked as stopped, with the number of missing attempts."""
+    """Existing attempts are merged, and the run is marked as stopped, with the number of missing attempts."""
     one, _, three = shards()
     ended = agentbench("runs", "merge", one, three, "--into", "merged", "--partial")
     assert ended.code == 0
@@ -371,7 +371,7 @@ def test_a_partial_merge(agentbench: Agentbench) -> None:
 
 
 def test_a_report_that_fails(agentbench: Agentbench) -> None:
-    """The run is merged all the same."""
+    """The run is merged anyway."""
     parts = shards(run={"config": {"reporters": {"value": ["unknown"], "origin": "flag"}}})
     ended = agentbench("runs", "merge", *parts, "--into", "merged")
     assert ended.code == 0
@@ -381,13 +381,13 @@ def test_a_report_that_fails(agentbench: Agentbench) -> None:
 
 
 def test_one_shard(agentbench: Agentbench) -> None:
-    """A plan in one part is merged, too."""
+    """A plan with one shard can also be merged."""
     ended = agentbench("runs", "merge", str(shard_of(1, count=1).directory), "--into", "merged")
     assert ended.out == "merged: 1 shard, 16 of 16 attempts: merged\n"
 
 
 def test_more_shards_than_attempts(agentbench: Agentbench) -> None:
-    """Some shards are empty, and are merged like others."""
+    """Some shards are empty and are merged like the others."""
     parts = [str(shard_of(index, count=40).directory) for index in range(1, 41)]
     assert min(run_info(Path(part)).planned for part in parts) == 0
     ended = agentbench("runs", "merge", *parts, "--into", "merged")
@@ -395,7 +395,7 @@ def test_more_shards_than_attempts(agentbench: Agentbench) -> None:
 
 
 def test_the_shard_of_run_json_is_checked() -> None:
-    """A run.json from somebody else cannot make its readers count forever."""
+    """An untrusted run.json cannot make its readers count forever."""
     run = shard_of(1)
     for shard in ({"index": 5, "count": 3}, {"index": 1, "count": 10**9}):
         value = json.loads((run.directory / "run.json").read_text()) | {"shard": shard}

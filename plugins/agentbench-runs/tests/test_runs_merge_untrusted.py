@@ -1,4 +1,4 @@
-"""``runs merge`` with runs of untrusted machines, whose checksums are valid, and with runs that change."""
+"""``runs merge`` with runs from untrusted machines that have valid checksums, and with runs that change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TASKS = [f"task-{number}" for number in range(6)]
 
 
 def shard_of(index: int, **more: Any) -> RunView:
-    """Write the run of one of two shards, in which everything passed."""
+    """Write the run of one of two shards. All attempts passed."""
     shard = Shard(index=index, count=2)
     endings = {task: True if shard.takes(task, 1) else None for task in TASKS}
     fields = {"shard": dump(shard), **more.pop("run", {})}
@@ -30,7 +30,7 @@ def shard_of(index: int, **more: Any) -> RunView:
 
 
 def foreign() -> AttemptRecord:
-    """An attempt of the first shard, which the second one attacks."""
+    """An attempt of the first shard, which the second shard attacks."""
     return next(open_run(Path("shard-1")).records())
 
 
@@ -42,7 +42,7 @@ def append(run: RunView, attempt_id: Any, type_: str, fields: bytes) -> None:
 
 
 def refused(agentbench: Agentbench, *words: str) -> None:
-    """Merging is refused with one error, and leaves nothing."""
+    """Check that merging is refused with one error and leaves no files."""
     ended = agentbench("runs", "merge", "shard-1", "shard-2", "--into", "merged")
     assert ended.code == 2, ended.out
     assert "internal error" not in ended.err
@@ -128,7 +128,7 @@ def test_numbers_that_json_does_not_have(value: bytes, agentbench: Agentbench) -
 
 @pytest.mark.parametrize("name", ["run.json", "events.jsonl", "attempts.jsonl"])
 def test_files_that_are_pipes(name: str, agentbench: Agentbench) -> None:
-    """R09: reading one would wait for ever."""
+    """R09: reading a pipe would wait forever."""
     shard_of(1)
     path = shard_of(2).directory / name
     path.unlink()
@@ -167,7 +167,7 @@ def test_into_a_shard(into: str, agentbench: Agentbench) -> None:
 
 @pytest.mark.parametrize("resumed", ["is locked", "has more events"])
 def test_a_shard_that_is_resumed_meanwhile(resumed: str) -> None:
-    """It moves the files that are copied."""
+    """Resuming moves files that are being copied."""
     runs = [shard_of(1), shard_of(2)]
     merge = plan_merges([run.directory for run in runs])["baseline"]
     if resumed == "is locked":
@@ -188,7 +188,7 @@ def test_tags_of_only_some_shards(agentbench: Agentbench) -> None:
 
 
 def test_merging_again_shows_the_run_as_it_is(agentbench: Agentbench) -> None:
-    """It may have been resumed; while that happens, its reports are left alone."""
+    """It may have been resumed. While it is running, its reports are not changed."""
     shard_of(1)
     assert agentbench("runs", "merge", "shard-1", "--into", "merged", "--partial").code == 0
     recorded = run_info(Path("merged")).recorded

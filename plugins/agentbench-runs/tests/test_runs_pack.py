@@ -1,4 +1,4 @@
-"""``runs pack`` and ``runs unpack``: a run reads as before, and a hostile file changes nothing."""
+"""``runs pack`` and ``runs unpack``: unpacked runs equal the originals, and hostile files change nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _tree(directory: Path) -> dict[str, bytes | None]:
 
 
 def test_an_unpacked_run_reads_as_before(agentbench: Any, make_run: MakeRun, tmp_path: Path) -> None:
-    """With all files, empty directories, tags and names that are not UTF-8."""
+    """It has all files, empty directories, tags and names that are not UTF-8."""
     run = make_run("a")
     write_tags(run, {"ticket": "42"})
     (run / "tasks/one/repo/empty").mkdir()
@@ -56,7 +56,7 @@ def test_an_unpacked_run_reads_as_before(agentbench: Any, make_run: MakeRun, tmp
 
 
 def test_the_same_runs_become_the_same_file(agentbench: Any, make_run: MakeRun, tmp_path: Path) -> None:
-    """Whatever the times, owners and order of their files; several runs fit into one file."""
+    """Times, owners and the order of files do not matter. Several runs fit into one file."""
     for name in ("b", "a"):
         make_run(name)
     assert agentbench("runs", "pack", "a", "b", "-o", "one.tar.gz").code == 0
@@ -126,7 +126,7 @@ def good(make_run: MakeRun) -> list[Member]:
 
 
 def _refused(path: Path, message: str, limits: Limits | None = None) -> None:
-    """The file is refused with this message, and leaves nothing behind."""
+    """Check that the file is refused with this message and leaves nothing behind."""
     before = _tree(Path())
     with pytest.raises(InputError) as caught:
         unpack_file(path, OUT, limits or Limits())
@@ -166,7 +166,7 @@ def test_paths_that_lead_out_are_refused(good: list[Member], name: str, message:
     ],
 )
 def test_long_names_are_checked_as_short_ones(good: list[Member], name: str, message: str) -> None:
-    """R02: A name in a header of its own is not trusted more."""
+    """R02: A name in a separate header is not trusted more."""
     long = name.encode().ljust(600, b"\0")
     members = [*good, ("././@LongLink", long, {"type": tarfile.GNUTYPE_LONGNAME}), ("a/short", b"", {})]
     _refused(_archive(Path("x"), members), message)
@@ -206,7 +206,7 @@ def test_duplicates_and_files_without_their_directory_are_refused(
 
 @pytest.mark.parametrize("kind", ["directory", "link", "file"])
 def test_existing_runs_are_not_replaced(good: list[Member], kind: str) -> None:
-    """R04: Whatever has the name of the run, even an empty directory."""
+    """R04: This applies to anything with the name of the run, even an empty directory."""
     path = OUT / "a"
     if kind == "directory":
         path.mkdir()
@@ -221,7 +221,7 @@ def test_existing_runs_are_not_replaced(good: list[Member], kind: str) -> None:
 def test_a_run_that_appears_while_a_file_is_unpacked_is_kept(
     make_run: MakeRun, agentbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R04: As by a second ``runs unpack`` of the same file at the same time; then no run of the file appears."""
+    """R04: A second ``runs unpack`` may run at the same time. In that case, no run of the file appears."""
     for name in "ab":
         make_run(name)
     assert agentbench("runs", "pack", "a", "b", "-o", "x.tar.gz").code == 0
@@ -241,7 +241,7 @@ def test_a_run_that_appears_while_a_file_is_unpacked_is_kept(
 
 
 def test_bombs_are_refused(good: list[Member]) -> None:
-    """R05: By their ratio, their size, or their number of files."""
+    """R05: Their ratio, size or number of files is too large."""
     path = _archive(Path("x"), [*good, ("a/zeros", b"\0" * (100 << 20), {})])
     assert path.stat().st_size < 1 << 20
     _refused(path, "more than 200 times larger than the file")
@@ -251,7 +251,7 @@ def test_bombs_are_refused(good: list[Member]) -> None:
 
 
 def test_sizes_in_headers_are_not_trusted(good: list[Member]) -> None:
-    """R05: A header that announces more than there is, or a negative size, costs no memory."""
+    """R05: A header with a size that is negative or exceeds the content costs no memory."""
     content = gzip.decompress(_archive(Path("x"), good).read_bytes())
     end = content.rstrip(b"\0")
     body = content[: len(end) + -len(end) % 512]
@@ -274,7 +274,7 @@ def test_sizes_in_headers_are_not_trusted(good: list[Member]) -> None:
 
 
 def test_damaged_files_are_refused(good: list[Member]) -> None:
-    """R06: Cut, altered and extended files, files of other formats, and runs that do not read."""
+    """R06: These are truncated, altered and extended files, files of other formats, and unreadable runs."""
     whole = _archive(Path("x"), good).read_bytes()
     for data in (
         b"",

@@ -1,4 +1,4 @@
-"""``runs prune`` and ``runs du``: what they select, and that nothing else is deleted."""
+"""``runs prune`` and ``runs du``: they select the right runs, and nothing else is deleted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _left() -> str:
 
 
 def test_runs_with_very_deep_directories_are_deleted(agentbench: Any, make_run: MakeRun) -> None:
-    """R01: Deeper than a function may call itself, as a run of somebody else may be."""
+    """R01: Untrusted runs may be deeper than the recursion limit."""
     run = make_run("a")
     here = os.open(run, os.O_RDONLY)
     for _ in range(1200):
@@ -100,7 +100,7 @@ def test_what_would_be_deleted_is_shown_with_its_size(agentbench: Any) -> None:
 
 @pytest.mark.usefixtures("runs")
 def test_runs_in_progress_links_and_other_directories_are_kept(agentbench: Any, tmp_path: Path) -> None:
-    """R01: A run that is being written is kept, and so is everything that is not a run; links are not followed."""
+    """R01: Runs in progress and everything that is not a run are kept. Links are not followed."""
     elsewhere = tmp_path / "elsewhere"
     shutil.move(OUT / "a", elsewhere)
     (OUT / "a").symlink_to(elsewhere)
@@ -191,7 +191,7 @@ def test_invalid_conditions_are_refused(
 
 @pytest.mark.usefixtures("runs")
 def test_du_shows_the_largest_run_first_and_every_byte(agentbench: Any) -> None:
-    """A file with two names counts once, and the target of a link not at all."""
+    """A file with two names counts once, and the target of a symbolic link does not count."""
     os.link(OUT / "c/tasks/one/logs/failing_stdout.txt", OUT / "c/tasks/one/logs/copy.txt")
     (OUT / "c/link").symlink_to("/usr")
     rows = json.loads(agentbench("runs", "du", "--json").out)

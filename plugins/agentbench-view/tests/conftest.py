@@ -1,4 +1,4 @@
-"""``agentbench view`` in a process of its own, and clients that have its token."""
+"""``agentbench view`` in a separate process, and clients that have its token."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Served:
 
     @contextlib.contextmanager
     def client(self) -> Iterator[httpx.Client]:
-        """A client with the cookie, as the browser has it after the printed address was opened."""
+        """A client with the cookie that a browser gets by opening the printed address."""
         with httpx.Client(base_url=self.origin, trust_env=False, timeout=60) as client:
             assert client.get(self.address).status_code == 303
             yield client
@@ -47,7 +47,7 @@ class Served:
 
 @pytest.fixture(scope="module")
 def serve() -> Iterator[Callable[..., Served]]:
-    """Start servers, and end them at the end of the module as Ctrl-C does."""
+    """Start servers, and stop them at the end of the module, as with Ctrl-C."""
     with contextlib.ExitStack() as closing:
 
         def start(*arguments: object) -> Served:

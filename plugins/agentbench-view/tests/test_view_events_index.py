@@ -1,4 +1,4 @@
-"""Reading the events of a run while they are written: each byte once, whatever is in the file."""
+"""Reading the events of a run while they are written: each byte is read once, whatever the file contains."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def line(seq: int, attempt: str | None, kind: str, **fields: Any) -> bytes:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """Two finished attempts, ``a`` was retried, and ``b`` and ``c`` have a record."""
+    """A run in which ``a`` was retried, and ``b`` and ``c`` have a record."""
     return write_run(
         tmp_path / "run", {"b": True, "c": [False, True]}, tried_before={"b": FailureReason.LLM_ERROR}
     ).directory
@@ -44,7 +44,7 @@ def append(path: Path, *parts: bytes) -> None:
 
 
 def test_index_of_a_growing_file_is_the_same_as_of_the_whole(run: Path, tmp_path: Path) -> None:
-    """Read after every few bytes, in the middle of lines."""
+    """The file is read after every few bytes, including in the middle of lines."""
     data = (run / "events.jsonl").read_bytes()
     whole, grown = EventsIndex(run), EventsIndex(tmp_path)
     whole.extend()
@@ -59,7 +59,7 @@ def test_index_of_a_growing_file_is_the_same_as_of_the_whole(run: Path, tmp_path
 
 
 def test_rows_are_those_of_the_run_directory(run: Path) -> None:
-    """Including which record of a retried attempt counts."""
+    """This includes the record that counts for a retried attempt."""
     served = OpenRun(run).served()
     assert [(row.attempt_id, counts) for row, counts in served.all_rows()] == [
         (row.attempt_id, counts) for row, counts in served.plain.all_rows()
@@ -84,7 +84,7 @@ def test_entries_of_parallel_attempts(tmp_path: Path) -> None:
 
 
 def test_damaged_lines_are_counted_and_left_out(run: Path) -> None:
-    """V09: garbage, wrong checksums, unknown shapes and deep nesting neither stop nor change the index."""
+    """V09: garbage, wrong checksums, unknown structures and deep nesting neither stop nor change the index."""
     events = run / "events.jsonl"
     lines = events.read_bytes().splitlines(keepends=True)
     bad = [
@@ -110,7 +110,7 @@ def test_damaged_lines_are_counted_and_left_out(run: Path) -> None:
 
 
 def test_replaced_and_shortened_files_are_read_again(run: Path) -> None:
-    """V09: after ``runs rebuild``, or if an incomplete line was cut off."""
+    """V09: this happens after ``runs rebuild``, or if an incomplete line was removed."""
     events = run / "events.jsonl"
     lines = events.read_bytes().splitlines(keepends=True)
     index = EventsIndex(run)
@@ -134,7 +134,7 @@ def test_replaced_and_shortened_files_are_read_again(run: Path) -> None:
 
 
 def test_lines_that_are_too_long_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """V09: a file without line ends is not kept in memory."""
+    """V09: a file without newlines is not kept in memory."""
     monkeypatch.setattr(appended, "BLOCK", 64)
     monkeypatch.setattr(appended, "MAX_LINE", 200)
     path = tmp_path / "lines"
@@ -146,7 +146,7 @@ def test_lines_that_are_too_long_are_skipped(tmp_path: Path, monkeypatch: pytest
 
 
 def test_activity_of_running_attempts(tmp_path: Path) -> None:
-    """Phase, steps, cost with reservations, last tool; attempts of an earlier process are not running."""
+    """It has a phase, steps, cost with reservations, and last tool. Attempts of an earlier process are not running."""
     index = EventsIndex(tmp_path)
     activities = Activities(index)
     number = itertools.count(1)
@@ -188,7 +188,7 @@ def test_activity_of_running_attempts(tmp_path: Path) -> None:
 
 
 def test_costs_that_were_not_reported_are_unknown_in_a_comparison(tmp_path: Path) -> None:
-    """As in ``report paired``: a request without a reported cost may have cost as much as was reserved for it."""
+    """As in ``report paired``, a request without a reported cost may have cost its full reservation."""
     for name in "ab":
         write_run(tmp_path / name, {"one": True, "two": True}, record=_with_cost)
     opened = OpenRun(tmp_path / "a"), OpenRun(tmp_path / "b")
@@ -209,7 +209,7 @@ def _with_cost(record: AttemptRecord) -> AttemptRecord:
 
 
 def test_a_run_that_was_forgotten_and_replaced_has_another_version(run: Path) -> None:
-    """Pages are kept by version: those of the events before must not be shown."""
+    """Pages are cached by version, and pages of the earlier events must not be shown."""
     before = OpenRun(run).version()
     for name in ("events.jsonl", "attempts.jsonl"):
         (run / name).write_bytes((run / name).read_bytes().replace(b'"steps":', b'"steps": '))
@@ -217,7 +217,7 @@ def test_a_run_that_was_forgotten_and_replaced_has_another_version(run: Path) ->
 
 
 def test_edited_records_are_refused(run: Path) -> None:
-    """As by ``report html``: the records of a finished run are compared with its events."""
+    """As in ``report html``, the records of a finished run are compared with its events."""
     records = run / "attempts.jsonl"
     lines = records.read_bytes().splitlines(keepends=True)
     for edited in (lines[1:], [lines[0].replace(b'"passed":false', b'"passed":true'), *lines[1:]], [b"x\n", *lines]):

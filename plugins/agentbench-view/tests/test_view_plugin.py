@@ -1,4 +1,4 @@
-"""What the distribution registers, and the cost of importing it."""
+"""The registered components of the distribution, and the cost of importing it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is answered, with which headers, and which files can be read: with a real server on loopback."""
+"""Access, headers and readable files, tested with a real server on the loopback interface."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAGES = ("/", "/run/a/", "/run/a/attempt/1", "/run/a/files/run.json", "/run/a/ev
 
 
 def make_runs(directory: Path) -> Path:
-    """Write two small runs, with a file beside them that is not theirs."""
+    """Write two small runs, next to a file that belongs to neither."""
     directory.mkdir(exist_ok=True)
     (directory / "secret.txt").write_text(SECRET)
     hostile = "<script>document.title = 'ran'</script>"
@@ -49,13 +49,13 @@ def served(shared_runs: Path, serve: Serve) -> Any:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Two runs of the test's own."""
+    """Two runs that only this test uses."""
     return make_runs(tmp_path)
 
 
 @attrs.frozen
 class Answer:
-    """What a server sent."""
+    """The response of a server."""
 
     status: int
     headers: Mapping[str, str]
@@ -74,13 +74,13 @@ def raw(origin: str, target: str, **headers: str) -> Answer:
 
 
 def cookies_of(served: Any) -> str:
-    """The cookie header of a client that may read."""
+    """The cookie header of a client with access."""
     with served.client() as client:
         return "; ".join(f"{name}={value}" for name, value in client.cookies.items())
 
 
 def test_pages_need_the_token(served: Any) -> None:
-    """V01: without the cookie nothing is answered, also with a wrong, shortened or repeated token."""
+    """V01: requests without the cookie are refused, including requests with a wrong, shortened or repeated token."""
     with httpx.Client(base_url=served.origin, trust_env=False) as stranger:
         for page in PAGES:
             assert stranger.get(page).status_code == 403, page
@@ -96,7 +96,7 @@ def test_pages_need_the_token(served: Any) -> None:
 
 
 def test_the_token_does_not_stay_in_the_address(served: Any) -> None:
-    """V04: it is exchanged for a cookie of another value, and the redirect has no token and stays on the server."""
+    """V04: it is exchanged for a cookie with another value. The redirect has no token and stays on the server."""
     response = httpx.get(f"{served.origin}/run/a/?x=1&token={served.token}", trust_env=False)
     assert response.status_code == 303
     assert response.headers["location"] == f"{served.origin}/run/a/?x=1"
@@ -110,7 +110,7 @@ def test_the_token_does_not_stay_in_the_address(served: Any) -> None:
 
 
 def test_other_hosts_are_refused(served: Any) -> None:
-    """V02: a name that is pointed to this machine (DNS rebinding) gets nothing, not even with the cookie or token."""
+    """V02: a host name that points to this machine (DNS rebinding) is refused, even with the cookie or token."""
     cookie, port = cookies_of(served), urlsplit(served.origin).port
     others = [f"{name}:{port}" for name in ("example.org", "localhost.example.org", "127.0.0.2", "[::1]", "")]
     for host in [*others, "127.0.0.1", "127.0.0.1:1", "localhost", ""]:
@@ -121,7 +121,7 @@ def test_other_hosts_are_refused(served: Any) -> None:
 
 
 def test_requests_of_other_pages_are_refused(served: Any) -> None:
-    """V03: requests with a foreign origin, or marked as cross-site by the browser, get nothing even with the cookie."""
+    """V03: requests with a foreign origin, or marked as cross-site by the browser, are refused even with the cookie."""
     with served.client() as client:
         other_port = f"http://127.0.0.1:{(urlsplit(served.origin).port or 0) + 1}"
         for origin in ("http://example.org", "null", other_port, served.origin.replace("http", "https")):
@@ -134,7 +134,7 @@ def test_requests_of_other_pages_are_refused(served: Any) -> None:
 
 
 def test_every_answer_has_the_headers(served: Any) -> None:
-    """V03: no answer can be framed, kept, interpreted as another type, or sends referrers; no script may be inline."""
+    """V03: framing, caching, content sniffing, referrers and inline scripts are disabled in every response."""
     with served.client() as client:
         answers = [client.get(page) for page in PAGES if not page.endswith("events")]
         answers += [client.post("/"), httpx.get(served.address, trust_env=False), httpx.get(served.origin)]
@@ -154,7 +154,7 @@ def test_every_answer_has_the_headers(served: Any) -> None:
 
 
 def test_pages_are_read_only(runs: Path, serve: Serve) -> None:
-    """V08: other methods than GET and HEAD are refused, and nothing in the run changes."""
+    """V08: methods other than GET and HEAD are refused, and nothing in the run changes."""
     before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
     served = serve(runs)
     with served.client() as client:
@@ -167,7 +167,7 @@ def test_pages_are_read_only(runs: Path, serve: Serve) -> None:
 
 
 def test_files_are_plain_text(runs: Path, serve: Serve) -> None:
-    """V06: a page that an agent wrote is shown as text, which the browser must not interpret."""
+    """V06: a page written by an agent is shown as text, which the browser must not interpret."""
     (runs / "a" / "tasks" / "one" / "bytes.svg").write_bytes(b"\xff\xfe<svg onload=alert(1)>")
     with serve(runs).client() as client:
         for name in ("logs/page.html", "bytes.svg"):
@@ -180,7 +180,7 @@ def test_files_are_plain_text(runs: Path, serve: Serve) -> None:
 
 
 def test_paths_stay_inside_the_run(runs: Path, serve: Serve) -> None:
-    """V05: dots, encoded ones, absolute paths, other runs, links, pipes and directories are refused."""
+    """V05: dots, encoded dots, absolute paths, other runs, links, pipes and directories are refused."""
     run = runs / "a"
     (run / "link").symlink_to(runs.parent / "secret.txt")
     (run / "inner").symlink_to("run.json")
@@ -232,7 +232,7 @@ def test_links_in_the_place_of_runs_and_their_files(runs: Path, serve: Serve) ->
 
 
 def test_a_run_that_cannot_be_shown_is_no_server_error(runs: Path, serve: Serve) -> None:
-    """V09: a name that is not UTF-8, a huge plan, durations without end, and numbers of attempts with many digits."""
+    """V09: a name that is not UTF-8, a huge plan, infinite durations, and attempt numbers with many digits."""
     write_run(runs / os.fsdecode(b"caf\xe9"), {"one": True})
     write_run(runs / "c", {"one": True}, run={"repeats": 10**9})
     write_run(runs / "d", {"one": True, "two": True}, record=lambda each: attrs.evolve(each, duration_sec=1.7e308))

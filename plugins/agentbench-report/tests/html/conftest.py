@@ -93,7 +93,7 @@ def hostile(text: str) -> str:
 
 
 def judged(record: AttemptRecord, say: Say = harmless) -> Mapping[str, Any]:
-    """Return ``logs/tests.json`` of an attempt: 54 expected tests, of which 4 do not pass if it failed."""
+    """Return ``logs/tests.json`` of an attempt with 54 expected tests. If the attempt failed, 4 of them do not pass."""
     names = [
         f"checks/test_parse.py::test_units[{n}{unit}]" for n in range(1, 11) for unit in ("s", "m", "h", "ms", "d")
     ]
@@ -289,7 +289,7 @@ def with_usage(record: AttemptRecord, say: Say = harmless) -> AttemptRecord:
 
 @pytest.fixture
 def make_evidence(tmp_path: Path) -> Callable[..., RunView]:
-    """Make a run; ``say`` transforms its texts, and attempts selected by ``full`` have every kind of evidence."""
+    """Make a run. ``say`` transforms its texts, and attempts selected by ``full`` have every kind of evidence."""
 
     def make(
         name: str = "a",
@@ -335,7 +335,7 @@ def _written() -> dict[str, bytes]:
 def report_once(
     tmp_path: Path, report_on: Callable[..., Path], _written: dict[str, bytes]
 ) -> Callable[[str, Callable[[], Sequence[RunView]]], Path]:
-    """Write a report on first use; each test gets a copy that it may change."""
+    """Write a report on first use. Each test gets a copy that it may change."""
 
     def make(name: str, views: Callable[[], Sequence[RunView]]) -> Path:
         if name not in _written:
@@ -364,7 +364,7 @@ class Seen:
 
 @pytest.fixture(scope="session")
 def _tab(chromium: Browser) -> Iterator[Page]:
-    """The page that tests share: the processes of a new one take twice as long as showing a report."""
+    """The page shared by tests. Starting the processes of a new page takes twice as long as showing a report."""
     context = chromium.new_context()
     yield context.new_page()
     context.close()
@@ -372,7 +372,7 @@ def _tab(chromium: Browser) -> Iterator[Page]:
 
 @pytest.fixture
 def visit(chromium: Browser, _tab: Page) -> Iterator[Callable[..., tuple[Page, Seen]]]:
-    """Open a file and return its page and what was recorded. Reports keep nothing in the browser between visits."""
+    """Open a file and return its page and the recorded events. Reports store nothing in the browser between visits."""
     with contextlib.ExitStack() as closing:
 
         def open_(

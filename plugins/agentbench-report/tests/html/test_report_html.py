@@ -318,7 +318,7 @@ def test_tasks_are_paired_by_digest_not_by_name(tmp_path: Path, report_on: Repor
 
 
 def test_comparable_runs_have_a_verdict_on_the_page(tmp_path: Path, report_on: Report) -> None:
-    """The page has the headline of ``report paired``, also with repeats, but not for runs that it refuses."""
+    """The page has the headline of ``report paired``, including for repeats, but not for runs that it refuses."""
     single = {f"t{n}": True for n in range(20)}
     a = write_run(tmp_path / "a", single)
     b = write_run(tmp_path / "b", {task: n % 2 == 0 for n, task in enumerate(single)})

@@ -134,7 +134,7 @@ def colour(target: Locator) -> str:
 
 
 def test_turns_show_each_call_with_its_result(one: Path, visit: Visit) -> None:
-    """A command that failed is red though the tool worked; long output is folded, and diffs are coloured."""
+    """A command that failed is red even if the tool succeeded. Long output is folded, and diffs are coloured."""
     page, _ = visit(one, "#attempt=2")
     turns = page.locator(".turn")
     expect(turns).to_have_count(2)
@@ -168,7 +168,7 @@ def test_turns_show_each_call_with_its_result(one: Path, visit: Visit) -> None:
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_tests_by_name(make_evidence: Make, report_once: Report, visit: Visit, width: int) -> None:
-    """Failed tests are expanded, with expected and actual values; passed tests and checks are collapsed."""
+    """Failed tests are expanded, with expected and actual values. Passed tests and checks are collapsed."""
     path = report_once("tests", lambda: [make_evidence("a", {"failed": False, "passed": True})])
     page, seen = visit(path, "#attempt=1", width=width)
     section = page.locator('#attempt [data-part="tests"]')
@@ -325,7 +325,7 @@ def matrix_rows(page: Page) -> list[str]:
 
 
 def test_a_pair_is_one_click_away_and_aligned(two: Path, visit: Visit) -> None:
-    """Regressions come first; the parts and turns of both attempts are beside each other."""
+    """Regressions come first. The parts and turns of both attempts are side by side."""
     page, seen = visit(two)
     assert matrix_rows(page)[0] == "durations-parse-units"
     link = page.locator("#matrix").get_by_role("link", name="durations-parse-units", exact=True)
@@ -405,7 +405,7 @@ def repeats(make_evidence: Make, report_once: Report, hostility: tuple[str, Call
 
 
 def test_repeats_of_a_pair_can_be_chosen(repeats: Path, visit: Visit) -> None:
-    """A task opens a pair that shows its change; other repeats are one click away."""
+    """A task opens a pair that shows its change. Other repeats are one click away."""
     page, seen = visit(repeats)
     expect(page.locator("#matrix tr", has_text="first").locator(".passes").first).to_have_text("3 of 5")
     page.locator("#matrix").get_by_role("link", name="first", exact=True).click()
@@ -424,7 +424,7 @@ def test_repeats_of_a_pair_can_be_chosen(repeats: Path, visit: Visit) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_view_fits_every_width(repeats: Path, visit: Visit, theme: str) -> None:
-    """Nothing is cut off, with five repeats, hostile text and everything expanded; tables need no scrolling."""
+    """Nothing is cut off with five repeats, hostile text and everything expanded. Tables need no scrolling."""
     page, _ = visit(repeats, theme=theme)
     expect(page.get_by_role("heading", name="Difference in pass rate")).to_be_visible()
     expect(page.locator(".amounts tbody tr")).to_have_count(4)
@@ -611,7 +611,7 @@ def test_table_is_shown_without_javascript(one: Path, visit: Visit) -> None:
 
 
 def test_a_thousand_attempts(make_evidence: Make, report_on: Report, chromium: Any) -> None:
-    """Evidence is unpacked only when it is opened; every hundredth attempt has some."""
+    """Evidence is decompressed only when it is opened. Every hundredth attempt has some."""
     endings = {f"task-{number:04d}": number % 3 > 0 for number in range(1000)}
     report = report_on(make_evidence("a", endings, full=lambda record: record.task_id.endswith("50")))
     page = chromium.new_page()

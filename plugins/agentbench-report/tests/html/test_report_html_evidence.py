@@ -200,7 +200,7 @@ def test_invalid_times(ended: events.TaskFinished) -> None:
 
 
 def test_timelines_are_yielded_as_attempts_end(ended: events.TaskFinished) -> None:
-    """Attempts are yielded as they end; a superseded one is skipped, and an unfinished one is empty."""
+    """Attempts are yielded as they end. A superseded attempt is skipped, and an unfinished attempt is empty."""
     read = []
 
     def lines() -> Iterator[EventEntry]:

@@ -89,7 +89,7 @@ def test_few_tests_that_passed_are_shown(show: Show) -> None:
 
 
 def test_an_attempt_that_failed(show: Show) -> None:
-    """Failed tests come first: a table of before, after and expected, then expected and actual values, expanded."""
+    """Failed tests come first: a table of outcomes before, after and expected, then the values, expanded."""
     failed = one("t.py::test_b", "failed", list="pass_to_pass", differences=[WRONG], more_differences=4)
     raised = one("t.py::test_c", "error", message="boom\nValueError", seconds=None)
     found = section(show(judged(*passing(3), failed, raised, passed=False)))
@@ -291,7 +291,7 @@ def test_ten_megabytes_and_a_hundred_thousand_tests(show: Show) -> None:
 
 
 def test_lone_surrogates_are_shown(show: Show) -> None:
-    """A name that is not UTF-8 is escaped and does not make the file count as damaged."""
+    """A name that is not UTF-8 is escaped, and the file is not treated as damaged."""
     html = show(
         judged(one("t.py::test_\ud800"), one("b", "failed", message="\udcff", differences=[WRONG | {"got": "\udfff"}]))
     )

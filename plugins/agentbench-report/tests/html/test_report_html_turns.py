@@ -56,7 +56,7 @@ def result(id: str, content: str) -> Message:  # noqa: A002
 
 
 def outline(joined: turns.Turns) -> list[tuple[int, list[int]]]:
-    """The number of each model call with the steps in its turn; step 0 for calls that are not in the log."""
+    """The number of each model call with the steps in its turn. Calls that are not in the log have step 0."""
     return [(turn.call, [one.step for one in turn.calls]) for turn in joined.turns]
 
 
@@ -75,7 +75,7 @@ def test_a_request_gets_the_result_with_its_id(join: Join) -> None:
 
 
 def test_agents_with_the_same_ids_are_not_confused(join: Join) -> None:
-    """Sub-agents that run in parallel number their calls alike."""
+    """Sub-agents that run in parallel use the same numbers for their calls."""
     timeline = placed(
         step_agents={1: "n", 2: "m"},
         step_calls={1: 2, 2: 2},
@@ -124,7 +124,7 @@ def test_the_first_request_is_what_was_asked(join: Join) -> None:
     ],
 )
 def test_what_the_model_received_is_shown_if_it_differs(join: Join, content: str, received: str | None) -> None:
-    """The result is not shown twice, but nothing that only the model received is lost."""
+    """The result is not shown twice, but text that only the model received is shown."""
     joined = join(
         [entry(1, call("a")), entry(2, told=[result("a", content)])],
         [line(1, id="a", exit_code=1, stdout="2 failed\nin 3 s")],
