@@ -91,7 +91,7 @@ class KeyFormats:
 
 
 def _private_keys(text: bytes) -> Iterator[tuple[int, int, str]]:
-    """Complete blocks, and blocks that were cut: a first line with lines after it, or a last one with lines before."""
+    """Complete blocks, and truncated blocks: a first line with lines after it, or a last line with lines before it."""
     open_: re.Match[bytes] | None = None
     before = 0  # the end of the previous marker
     for mark in [*_MARK.finditer(text), None]:

@@ -1,4 +1,4 @@
-"""Fetch from a source into a bare repository of the cache.
+"""Fetch from a source into a bare repository in the cache.
 
 Servers may need the user's git settings: credential helpers, an ssh command, proxies, other URLs. Only
 these settings are used, and only while fetching from a server. They never reach a sandbox.
@@ -37,7 +37,7 @@ def fetch(git: Git, source: Source, *refspecs: str, deadline: Deadline, options:
 
 @contextmanager
 def locked(git: Git, deadline: Deadline) -> Iterator[None]:
-    """Hold the lock of a bare repository of the cache, which is created if it does not exist.
+    """Hold the lock of a bare repository in the cache, which is created if it does not exist.
 
     Anything that a killed git left behind is removed. Raises DeadlineExceeded if another process holds the lock for too
     long.

@@ -1,4 +1,4 @@
-"""The whole history of a repository, fetched into a bare repository of the cache.
+"""The whole history of a repository, fetched into a bare repository in the cache.
 
 Git runs only there: nothing in the source is configuration for it. Each call fetches everything new. Objects are never
 removed, so that commits of branches that were changed or deleted remain available.

@@ -1,4 +1,4 @@
-"""Parse unified diffs written by models or people; strict only where safety requires it.
+"""Parse unified diffs written by models or people; strict only where safety requires strictness.
 
 ``git apply`` and ``patch`` must not run on the host, since both can be made to read or write outside the tree.
 Accepted: git's headers or bare ``---``/``+++`` lines, new and deleted files, quoted names, timestamps, wrong line

@@ -145,7 +145,7 @@ def _explanation(hunk: Hunk, lines: Sequence[str], first: int, where: str) -> st
 
 
 def _closest(wanted: Sequence[str], lines: Sequence[str], expected: int) -> int:
-    """The index where most of the first expected lines match; of several, the nearest."""
+    """The index where most of the first expected lines match; if there are several, the nearest."""
     offsets: dict[str, list[int]] = {}
     for offset, line in enumerate(wanted[:_COMPARED]):
         if line.strip():

@@ -19,7 +19,7 @@ from agentbench_core.workspace.tree import Tree
 
 @attrs.frozen(kw_only=True)
 class FrozenChange:
-    """The change made in an attempt. Part of it is scored; the rest, except tool caches, is excluded and labeled."""
+    """The change made in an attempt. Part of it is scored; the rest, without tool caches, is excluded and labeled."""
 
     included: tuple[Change, ...]  #: the scored changes
     excluded: tuple[str, ...]  #: paths of all other changes, followed by `oddities`

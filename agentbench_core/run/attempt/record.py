@@ -80,7 +80,7 @@ class Conclusion:
     """The facts about an attempt at its end, as plain data: everything that its record needs, except for its plan."""
 
     outcome: Outcome  #: how it ended
-    explanation: str = ""  #: why it ended so, as reported by the component that ended it
+    explanation: str = ""  #: the reason, as reported by the component that ended it
     started_at: str  #: local time with offset, ISO 8601
     duration_sec: float = 0.0  #: seconds
     timings: Mapping[str, float] = attrs.field(factory=dict)  #: seconds of each phase, by name

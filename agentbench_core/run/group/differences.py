@@ -93,7 +93,7 @@ def differences(before: RunManifest, now: RunManifest, used: Collection[str]) ->
 
 
 def plan_differences(one: RunManifest, other: RunManifest) -> tuple[str, ...]:
-    """How the plans of two shards differ, so that their attempts cannot be parts of one run; empty for the same plan.
+    """Differences between the plans of two shards, which prevent merging their attempts; empty for the same plan.
 
     All plugins must be the same: a manifest does not record which of them were used.
     """

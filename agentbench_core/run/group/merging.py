@@ -56,7 +56,7 @@ class Merge:
 
     @property
     def recorded(self) -> int:
-        """The number of attempts with a record, without superseded ones."""
+        """The number of attempts with a record, except for superseded ones."""
         return self.manifest.planned - self.missing
 
     def is_in(self, run: RunView) -> bool:

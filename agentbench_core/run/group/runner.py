@@ -253,7 +253,7 @@ def write_report(
     Args:
         ready: the reporter.
         directory: the run directory.
-        note: receives what went wrong.
+        note: receives error messages.
         stop: when to give up; by default, never.
         clean: called with each file that was written.
 

@@ -112,7 +112,7 @@ class Lending:
             self.lose(lease, f"worker {name} was lost: {why}")
 
     def _forget_environments(self, name: str) -> None:
-        """Let another worker determine the environments of a lost one, unless they have recorded attempts."""
+        """Let another worker determine the environments of a lost worker, unless these have recorded attempts."""
         open_ = {each.attempt.plan.task.spec.id for each in self._leases.values() if each.worker != name}
         for task_id, (first, _) in list(self._environments.items()):
             if first == name and task_id not in self._used | open_:

@@ -229,7 +229,7 @@ def test_other_plans_are_refused(make_task: Any, agentbench: Any) -> None:
     ):
         refused = agentbench("run", "--like", run, *flags)
         assert refused.code == 2
-        assert re.search("--like|only valid with --resume", refused.err)
+        assert re.search("--like|valid only with --resume", refused.err)
         assert flags[0] in refused.err
     assert len(list(OUT.iterdir())) == 1
 

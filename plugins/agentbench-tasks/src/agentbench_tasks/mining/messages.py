@@ -72,7 +72,7 @@ class _Index:
                 self._by_request[request[1] or request[2]].append(commit)
 
     def with_id(self, beginning: str) -> list[Commit]:
-        """Commits whose id begins with these digits, of which there are at least seven."""
+        """Commits whose id begins with these digits (at least seven)."""
         return [commit for commit in self._by_id.get(beginning[:_SHORTEST_ID], ()) if commit.id.startswith(beginning)]
 
     def with_title(self, title: str) -> list[Commit]:

@@ -130,7 +130,7 @@ def _plans(tree: SourceTree, project: Project) -> Sequence[_Plan]:
 
 
 def _chosen(listed: Sequence[Source], project: Project) -> Sequence[Source]:
-    """The sources to use: the ones for tests, and more general ones only if pytest is not in the former."""
+    """The sources to use: the sources for tests, and more general ones only if these do not list pytest."""
     chosen: list[Source] = []
     for kind in ("test", "dev", "plain"):
         if any(source.names_pytest for source in chosen) and (kind != "plain" or project.installable):
