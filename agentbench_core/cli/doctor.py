@@ -59,7 +59,7 @@ def doctor(app: App, /, as_json: bool, task_globs: tuple[str, ...], **typed: Any
     Without flags, checks everything that is installed, and the project's settings. With flags of `run`, checks what
     that run needs, and queries the provider about the model. Nothing is changed or pulled.
 
-    Exit code: 3 if no run is possible; with flags, if that run is not possible.
+    Exit code: 3 if no run can start; with flags, if that run cannot start.
     """
     asked = bool(task_globs) or any(value not in (None, ()) for value in typed.values())
     found = _that_run(app, typed, task_globs) if asked else _everything(app)
@@ -69,11 +69,7 @@ def doctor(app: App, /, as_json: bool, task_globs: tuple[str, ...], **typed: Any
         print_json([{key: getattr(check, key) for key in ("name", "status", "detail", "remedy")} for check in checks])
     else:
         print_checks(checks)
-        good, bad = (
-            ("this run is possible", "this run is not possible")
-            if asked
-            else ("runs are possible", "no run is possible")
-        )
+        good, bad = ("this run can start", "this run cannot start") if asked else ("runs can start", "no run can start")
         say(_sum(checks, bad if failed else good))
     return 3 if failed else 0
 
@@ -122,7 +118,7 @@ def _everything(app: App) -> Iterator[Check]:
         remedy = f"{provided_by('sandbox', Settings().sandbox.name)}."
         yield Check("sandbox", "failed", "none installed; a run requires one", remedy)
     elif not usable:
-        yield Check("sandbox", "failed", "none can be used; a run requires one", "Fix one of those above.")
+        yield Check("sandbox", "failed", "none is usable; a run requires one", "Fix one of the sandboxes listed above.")
     seconds = resolved.settings.run.preflight_sec
     for component in app.registry.all("llm"):
         if not component.capabilities & {"replays", "offline"}:
