@@ -505,16 +505,16 @@ FAILURES = [
     (
         "WARNING: Retrying after 'SSLError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to\n"
         "ERROR: No matching distribution found for pip>=26.0\n"
-        "error: the package index has no pip>=26.0, which selects packages by date",
+        "error: the package index has no pip>=26.0, which is needed to select packages by date",
         Code.INTERNAL,
         "the package index could not be used: certificate verify failed; "
         "behind a TLS-intercepting proxy, pass --set sandbox.ca_bundle=FILE",
     ),
     (
         "ERROR: No matching distribution found for pip>=26.0\n"
-        "error: the package index has no pip>=26.0, which selects packages by date",
+        "error: the package index has no pip>=26.0, which is needed to select packages by date",
         Code.INDEX_WITHOUT_DATES,
-        "the package index has no pip>=26.0, which selects packages by date",
+        "the package index has no pip>=26.0, which is needed to select packages by date",
     ),
     ("Traceback:\nValueError: bad\nnote: x", Code.ENVIRONMENT_FAILED, "the installation failed: ValueError: bad"),
     ("", Code.ENVIRONMENT_FAILED, "the installation failed without a message"),

@@ -100,7 +100,7 @@ def write_task(root: Path, suite: str, task_id: str) -> Task:
     for what, name in (("task id", task_id), ("suite", suite)):
         if not re.fullmatch(NAME_PATTERN, name):
             raise InputError(
-                f"{name!r} is not a valid {what}: use up to 64 characters: lowercase letters, digits, '.', '_' and '-'"
+                f"{name!r} is not a valid {what}: use at most 64 lowercase letters, digits, '.', '_' and '-'"
             )
     directory = root / suite / task_id
     if directory.exists():

@@ -300,7 +300,7 @@ def check_fields(
         elif name in hints:
             review.refuse(f"{name} is not forwarded: {hints[name]}", hosted=name in HOSTED_FIELDS)
         else:
-            review.refuse(f"the field {shown(name)} is not forwarded: turn off the feature of the agent that sends it")
+            review.refuse(f"the field {shown(name)} is not forwarded: turn off the agent feature that sends it")
 
 
 HOSTED_FIELDS = frozenset(

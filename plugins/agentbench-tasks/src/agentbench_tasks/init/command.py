@@ -35,9 +35,7 @@ def init(app: App, /, directory: Path, suite: str, model: str, dry_run: bool) ->
     the repository is run. Existing files are not changed, so that the command can be repeated.
     """
     if suite and not re.fullmatch(NAME_PATTERN, suite):
-        raise InputError(
-            f"{suite!r} is not a valid suite: use up to 64 characters: lowercase letters, digits, '.', '_' and '-'"
-        )
+        raise InputError(f"{suite!r} is not a valid suite: use at most 64 lowercase letters, digits, '.', '_' and '-'")
     found = find(directory, app.registry, suite)
     planned = plan(found, model)
     _print("found", _found(found))

@@ -109,9 +109,7 @@ def mine_tasks(
     code: 0, unless the command could not do its work.
     """
     if not re.fullmatch(NAME_PATTERN, suite):
-        raise InputError(
-            f"{suite!r} is not a valid suite: use up to 64 characters: lowercase letters, digits, '.', '_' and '-'"
-        )
+        raise InputError(f"{suite!r} is not a valid suite: use at most 64 lowercase letters, digits, '.', '_' and '-'")
     settings = mining_settings(suite, typed)
     directory = Path(root) / suite
     deadline = Deadline(_HISTORY_SECONDS)

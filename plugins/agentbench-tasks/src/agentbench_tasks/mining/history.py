@@ -260,7 +260,7 @@ def _split(stdout: IO[bytes]) -> Iterator[bytes]:
             yield field[:_LONGEST_FIELD]
         if total > _MOST_BYTES:
             limit = f"{_MOST_BYTES >> 20} MiB of names and messages"
-            raise InputError(f"the history has more than {limit}: select a part of it with --since and --until")
+            raise InputError(f"the history has more than {limit}: select part of it with --since and --until")
         rest = rest[: _LONGEST_FIELD + 1]
 
 

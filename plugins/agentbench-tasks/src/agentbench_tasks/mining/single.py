@@ -102,7 +102,7 @@ def new_from_fix(app: App, task_id: str, suite: str, root: Path, fix: Fix, typed
 def _check(task_id: str, suite: str, fix: Fix, typed: Mapping[str, Any]) -> None:
     """Raises UsageError with all problems of the flags."""
     problems = [
-        f"{name!r} is not a valid {what}: use up to 64 characters: lowercase letters, digits, '.', '_' and '-'"
+        f"{name!r} is not a valid {what}: use at most 64 lowercase letters, digits, '.', '_' and '-'"
         for what, name in (("task id", task_id), ("suite", suite))
         if not re.fullmatch(NAME_PATTERN, name)
     ]

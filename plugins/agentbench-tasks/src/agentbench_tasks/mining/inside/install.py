@@ -75,7 +75,7 @@ class Installer:
         """Install the requested packages. Ends the program if that fails."""
         download = ("install", "--quiet", "--no-deps", "--only-binary", ":all:", "--target", str(self.tool), PIP)
         if self.run("-m", "pip", *download):
-            sys.exit(f"error: the package index has no {PIP}, which selects packages by date")
+            sys.exit(f"error: the package index has no {PIP}, which is needed to select packages by date")
         date = ("--quiet", "--uploaded-prior-to", wanted["date"])
         lines = list(wanted["requirements"])
         if wanted["project"]:
