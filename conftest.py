@@ -206,8 +206,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def accessibility_problems() -> Callable[..., list[str]]:
-    """Check the current state of a page with axe: WCAG 2.2 levels A and AA, and best practices; a line per rule and
-    element.
+    """Check the current state of a page with axe: WCAG 2.2 A and AA, and best practices; a line per rule and element.
 
     ``contrast=False`` is for pages whose contrast another test checks: this rule takes most of the time.
     """

@@ -107,8 +107,7 @@ class RunDirectory:
         return path if inside else None
 
     def spent_usd(self) -> float:
-        """The cost of models so far: all exchanges sent or about to be sent, including exchanges of superseded
-        attempts.
+        """The cost of models so far: all exchanges sent or about to be sent, even in superseded attempts.
 
         If the cost of an exchange is unknown, its reservation counts.
         """

@@ -276,8 +276,7 @@ def _status(directory: Path) -> str:
 
 
 def _last_status(events: bytes) -> str | None:
-    """The status in the last event of the whole run; empty if a run starts or is resumed there, ``None`` without such
-    events.
+    """The status in the last event of the whole run; empty for a start or resume, ``None`` without such events.
 
     Text from agents cannot contain the searched text, since quotes in it are escaped.
     """

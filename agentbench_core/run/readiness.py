@@ -1,5 +1,4 @@
-"""The requirements of a run on this machine, its sandbox and its model provider, as checks that all run despite
-failures.
+"""The requirements of a run on this machine, sandbox and model provider, as checks that do not stop early.
 
 ``doctor`` shows all of them. A run that is refused anyway adds the failed ones to its error.
 """

@@ -33,8 +33,7 @@ def progress(
     isolated: bool,
     quarantined: Mapping[str, str],
 ) -> Iterator[Display]:
-    """Show the progress of a run on standard error inside the block. The display can also print messages after the
-    block.
+    """Show the progress of a run on standard error inside the block. The display can print messages afterwards.
 
     Args:
         display: `auto`, `rich`, `plain` or `json`. Raises UsageError for `rich` without a terminal that can show it.

@@ -43,7 +43,7 @@ _HOST_ERRORS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
 """Error numbers that indicate exhausted limits or broken infrastructure, not a mistake of the agent."""
 
 _ARGUMENTS, _READ, _SHOWN, _NAME = 20, 4096, 160, 40
-"""Limits of a line of arguments: their number, the characters of each, of the whole line, and of a name."""
+"""Limits of a line of arguments: their number, and the characters read from each, of the line, and of a name."""
 
 
 class StopSignal:
@@ -254,8 +254,7 @@ def open_toolbox(
 
 
 def _one_line(arguments: Mapping[str, object], cleaned: Callable[[object], object]) -> str:
-    """Arguments as one short human-readable line, such as ``app.py start_line=10``: the name is omitted for text in
-    first position.
+    """Arguments as one short line, such as ``app.py start_line=10``. Text in first position has no name.
 
     Texts are cut before secrets are redacted, so that a call with megabytes costs little, and shortened afterwards, so
     that no part of a secret at the cut is left.

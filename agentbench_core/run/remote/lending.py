@@ -123,8 +123,7 @@ class Lending:
     # --- leases --------------------------------------------------------------------------------------------------
 
     def lend(self, worker: KnownWorker, question: int) -> Lease | None:
-        """Lend the next attempt that suits a worker; ``None`` if there is none now. Raises InputError if all places of
-        the worker are occupied.
+        """Lend the next attempt that suits a worker; ``None`` if there is none. Raises InputError if it is full.
 
         A repeated request gets the same attempt, or nothing if it has ended.
         """

@@ -43,7 +43,7 @@ class Listeners:
         self.open = 0  #: number of listeners
 
     def share(self, most: int) -> int:
-        """Maximum number of connections of a listener. All listeners share a quarter of the open files."""
+        """Maximum number of connections of a listener. All listeners share a quarter of the descriptors."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if files == resource.RLIM_INFINITY:
             return most

@@ -29,7 +29,7 @@ class Memory:
             reserved.shrink(0)
 
     def give_back(self, size: int) -> None:
-        """Return bytes."""
+        """Return bytes, and wake waiting requests."""
         self._left += size
         waiting, self._waiting = self._waiting, []
         for future in waiting:

@@ -168,8 +168,9 @@ class ResponseReader:
 
 
 def loaded(text: bytes | str) -> dict[str, Any]:
-    """The JSON object in a response, with null for numbers that are not finite or too long, and for values that are
-    nested too deeply. Raises ValueError.
+    """The JSON object in a response, with null for NaN, infinite, too long and too deeply nested values.
+
+    Raises ValueError.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")

@@ -107,8 +107,7 @@ class Trials:
         return Outcomes(command=command, fail_to_pass=(), pass_to_pass=(), writable=writable)
 
     def public_command(self, outcomes: Outcomes) -> PublicCommand:
-        """A command that agents can run: tests of the affected part of the project, which pass, or fail because of the
-        bug.
+        """A command that agents can run: tests of the affected part, which pass, or fail because of the bug.
 
         Raises RejectedError if none works.
         """
