@@ -109,9 +109,7 @@ class Validation:
         help="directory in the workspace that hidden tests are copied to; `.` is its root; default: same as files",
         pattern=_INSIDE,
     )
-    protected_globs: tuple[str, ...] = option(
-        DEFAULT_PROTECTED, help="files whose changes are dropped before scoring"
-    )
+    protected_globs: tuple[str, ...] = option(DEFAULT_PROTECTED, help="files whose changes are dropped before scoring")
     fail_to_pass: tuple[str, ...] = option((), help="ids of tests that must fail before the fix and pass after it")
     pass_to_pass: tuple[str, ...] = option((), help="ids of tests that must pass before and after the fix")
     failing_timeout_ok: bool = option(
