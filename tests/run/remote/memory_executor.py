@@ -37,7 +37,7 @@ class MemoryExecutor:
         self._options = options
 
     def preflight(self, expected: ExpectedAttempts) -> None:
-        """Nothing can be missing."""
+        """Nothing to check."""
 
     def run(self, work: Work) -> None:
         """Run the workers until they end."""
@@ -54,7 +54,7 @@ class MemoryExecutor:
             thread.join()
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to release."""
 
     def _work(self, app: App, remote: RemoteWork, work: Work, name: str) -> None:
         def plain(method: str, document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
