@@ -411,7 +411,7 @@ def test_refused_connections_are_retried_until_the_time_limit(back_after: float 
         provider = OpenRouter(OpenRouterOptions(base_url=url), environ={}, timing=timing)
         stack.callback(provider.close)
         if back_after is None:
-            with pytest.raises(LLMError, match="more would exceed the time limit"):
+            with pytest.raises(LLMError, match="would exceed the time limit"):
                 provider.complete(ASK, made)
             assert world.now > 1500
         else:
