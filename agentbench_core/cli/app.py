@@ -131,7 +131,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, option
     for line in lines:
         say(line)
     if left_out:
-        say(f"not shown: {', '.join(sorted(left_out))} (--json shows everything)")
+        say(f"not shown: {', '.join(sorted(left_out))} (--json shows all)")
 
 
 def _one_line(cell: str) -> str:
