@@ -53,7 +53,7 @@ test: $(READY)
 # CI runs `make test` and `make test-long LONG="long and not release"`.
 LONG := long or release
 test-long: $(READY)
-	@$(BIN)/pytest -n $(JOBS) --dist load --maxschedchunk=1 --times -m "$(LONG)"
+	@$(BIN)/pytest -n $(JOBS) --dist load --maxschedchunk=1 --times -m "$(LONG)" $(TESTS)
 
 # Tests that find most errors and need no engine, package index or browser; types and tests run in parallel.
 QUICK := tests/values tests/inputs tests/builtin tests/evidence tests/workspace tests/docs/test_tables.py \

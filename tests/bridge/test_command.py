@@ -65,6 +65,7 @@ def test_a_command_that_cannot_start_is_scored(bridge: Bridge, command: str) -> 
     assert bridge.server.model_requests == []
 
 
+@pytest.mark.long
 def test_logs_are_kept_after_the_deadline(bridge: Bridge, make_task: Any) -> None:
     """The program and its children are killed, its change is scored, and what it printed is evidence."""
     make_task(environment={"timeout_sec": 4})
@@ -83,6 +84,7 @@ def test_logs_are_kept_after_the_deadline(bridge: Bridge, make_task: Any) -> Non
     assert run.record["usage"]["llm_calls"] == 1
 
 
+@pytest.mark.long
 def test_another_program_is_another_variant(bridge: Bridge, agentbench_process: Any) -> None:
     """Its digest is recorded, and a run is not resumed with a changed program."""
     run = bridge.run("sys.exit(127)")

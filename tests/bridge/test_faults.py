@@ -20,6 +20,7 @@ STREAMED = "print(*ask(stream=True), flush=True); fix()"
 FEW = setting(llm__max_exchanges=2)
 
 
+@pytest.mark.long
 def test_rate_limit_waits_do_not_count(bridge: Bridge, make_task: Any) -> None:
     """The program waits longer than its deadline, and is not told."""
     make_task(environment={"timeout_sec": 4})
@@ -111,6 +112,7 @@ def test_an_answer_with_the_key_is_cut(bridge: Bridge, script: str, status: int)
     assert files_with(KEY, run.path) == []
 
 
+@pytest.mark.long
 @pytest.mark.docker
 def test_removed_container_leaves_the_attempt_unscored(
     bridge: Bridge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -103,6 +103,7 @@ class Exchange:
         return answer(next(each for each in self._secrets if each != secret[0]))
 
 
+@pytest.mark.long
 def test_a_hostile_program(bridge: Bridge, make_task: Any) -> None:
     """E07: two of them at once find no key, no way out, no other attempt, and nothing to write to."""
     command = "python3 probe.py; grep -q fixed app.txt"

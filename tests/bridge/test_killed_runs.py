@@ -47,7 +47,7 @@ with open("app.txt", "w") as file:
 """Four threads that ask four times each, with nothing but sockets."""
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_cost_limit_holds_if_a_run_is_killed_repeatedly(bridge: Bridge, tmp_path: Path) -> None:
     """E12: The server never bills more than the limit, whenever the harness dies; the run can be completed."""
     bridge.server.responder = after(0.02, answer("hello"))

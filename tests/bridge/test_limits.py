@@ -54,6 +54,7 @@ def test_a_limit_of_the_attempt(bridge: Bridge, name: str) -> None:
         assert bridge.server.billed_usd <= 0.2
 
 
+@pytest.mark.long
 def test_the_limit_of_the_run(bridge: Bridge, make_task: Any) -> None:
     """E12: The run stops, is never more expensive, and can be resumed with a higher limit."""
     for name in ("two", "three"):

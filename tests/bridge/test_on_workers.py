@@ -19,6 +19,7 @@ ALL_PROTOCOLS = """
 """
 
 
+@pytest.mark.long
 def test_requests_of_all_protocols(bridge: Bridge) -> None:
     """W08: Answers, usage, responses and conversation are those of a run in threads; no file has the key."""
     bridge.program(ALL_PROTOCOLS, "program-both")

@@ -86,6 +86,7 @@ def test_a_repair(make: Make) -> None:
     assert result == AgentResult(message="the failing command passes", prompt_version="v1")
 
 
+@pytest.mark.long
 def test_any_command_may_fix_the_program(make: Make) -> None:
     """Any command may change the program, even one that fails or is killed; an answer costs one rerun."""
     for made in (
@@ -200,6 +201,7 @@ def test_repeated_identical_failures_end_the_loop(make: Make) -> None:
         assert repaired(double, same_failure=1).ended == "completed"
 
 
+@pytest.mark.long
 def test_equal_failures_have_equal_digests(make: Make) -> None:
     """Addresses and the time until a kill are ignored, but the exit code is not."""
 

@@ -163,6 +163,7 @@ def test_apply_patch_turns_a_file_into_a_directory(call: Calls) -> None:
     assert results[1]["fields"]["paths"] == ["app.txt/x"]
 
 
+@pytest.mark.long
 def test_run(call: Calls) -> None:
     """A failing command is a result; one that takes too long is killed, and its output so far is returned."""
     results = call(

@@ -96,6 +96,7 @@ def test_the_agents_of_the_core_are_variants(agentbench: Any) -> None:
     assert agents == {name: {"value": name, "origin": f"variant '{name}'"} for name in names}
 
 
+@pytest.mark.long
 def test_tasks_new_makes_a_valid_task(agentbench: Any, records: Any) -> None:
     """The reference solution passes it and the idle agent does not; it is listed and shown."""
     assert agentbench("tasks", "new", "my-task", "--suite", "own").code == 0

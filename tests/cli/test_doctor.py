@@ -194,6 +194,7 @@ def agentbench_register_sandboxes(register):
 """
 
 
+@pytest.mark.long
 def test_each_check_of_a_plugin_fails_for_itself(
     agentbench: Any, plugin: Any, make_task: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +224,7 @@ def test_each_check_of_a_plugin_fails_for_itself(
     assert (without.code, rows(without)["checked lacks"]["status"]) == (0, "warning")
 
 
+@pytest.mark.long
 def test_colours_only_on_a_terminal_that_has_them() -> None:
     """NO_COLOR and dumb terminals get none; neither does a pipe."""
     script = textwrap.dedent(

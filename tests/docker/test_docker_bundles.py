@@ -184,6 +184,7 @@ def same(one: RunView, two: RunView) -> None:
     assert event_types(two) == event_types(one)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("through", WAYS)
 def test_another_engine_gets_the_environments(
     machines: tuple[Machine, Machine], tasks: Sequence[str], through: str, request: pytest.FixtureRequest
@@ -227,6 +228,7 @@ def test_another_engine_gets_the_environments(
     assert not any("/team/" in name for machine in machines for name in machine.images())
 
 
+@pytest.mark.release
 def test_environments_that_a_machine_has_prepared_itself(
     machines: tuple[Machine, Machine], tasks: Sequence[str]
 ) -> None:
@@ -247,6 +249,7 @@ def test_environments_that_a_machine_has_prepared_itself(
     two.agentbench("docker", "prune", "--all")
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("through", WAYS)
 def test_an_image_with_two_names(
     machines: tuple[Machine, Machine], make_suite: Any, through: str, request: pytest.FixtureRequest
@@ -324,6 +327,7 @@ def started(name: str, arguments: Sequence[str], variables: dict[str, str]) -> I
             process.kill()
 
 
+@pytest.mark.release
 def test_bundles_that_do_not_fit(machines: tuple[Machine, Machine], make_suite: Any) -> None:
     """W13: all problems are shown together, and nothing is loaded."""
     one, two = machines
@@ -382,6 +386,7 @@ def test_bundles_that_do_not_fit(machines: tuple[Machine, Machine], make_suite: 
     assert "is not a repository" in wrong.err
 
 
+@pytest.mark.release
 def test_setups_that_fail(machines: tuple[Machine, Machine], make_suite: Any) -> None:
     """All of them are named, and no bundle is written."""
     one, _ = machines

@@ -139,7 +139,7 @@ PASSED = ("completed", True, True)
 # --- F07, F08: the daemon dies -----------------------------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_attempts_are_unscored_if_the_daemon_dies_and_repeated_by_resume(
     engine: Engine, site: str, make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
@@ -257,7 +257,7 @@ def tree(tmp_path: Path) -> Callable[[], Path]:
     return make
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_every_call_ends_when_the_daemon_hangs(engine: Engine, tree: Callable[[], Path]) -> None:
     """F28: with a stopped dockerd, no call waits forever, and each raises SandboxError.
 
@@ -304,7 +304,7 @@ def _how_it_ends(call: Callable[[], Any]) -> str:
         return f"{type(error).__name__}: {error}"
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_hanging_daemon_is_not_a_timeout_of_the_agent(
     engine: Engine, site: str, make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,7 +319,7 @@ def test_hanging_daemon_is_not_a_timeout_of_the_agent(
 # --- F14: the harness dies ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_containers_of_a_killed_harness_stop_at_once_and_the_next_start_removes_them(
     engine: Engine, site: str, make_task: Any, tree: Callable[[], Path], tmp_path: Path
 ) -> None:

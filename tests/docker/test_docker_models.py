@@ -86,7 +86,7 @@ class Probing:
             self.seen += [inspected, *lines]
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_container_of_an_agent_contains_nothing_of_the_model(
     make_task: Any, agentbench: Any, records: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,7 @@ def attempt(make_task: Any, agentbench: Any, records: Any, temporary: Path) -> A
 # --- faults by agents --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_agent_that_locks_itself_out_fails(attempt: Attempt) -> None:
     """H10: an agent that locks itself out has failed; the harness still scores the attempt and cleans up."""
     done = attempt("chmod 0 /workspace", FIX, "echo alive")
@@ -119,6 +120,7 @@ def test_reached_limits_become_labels(attempt: Attempt) -> None:
     assert done.results[2]["fields"]["exit_code"] == 137, done.results
 
 
+@pytest.mark.long
 def test_an_agent_that_kills_its_container(attempt: Attempt) -> None:
     """F11: the attempt is scored, so an agent cannot avoid a failure by killing its sandbox."""
     done = attempt("kill -9 1; kill -INT 1; kill -QUIT 1", _FLOOD, **_LONG)
@@ -159,6 +161,7 @@ def _in_background(work: Callable[[], None]) -> threading.Thread:
     return thread
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("phase", ["agent", "score"])
 def test_removed_container_is_a_sandbox_error(attempt: Attempt, temporary: Path, phase: str) -> None:
     """F10: the attempt neither passes nor fails: it is a sandbox error."""
@@ -173,6 +176,7 @@ def test_removed_container_is_a_sandbox_error(attempt: Attempt, temporary: Path,
     assert done.verdict == (False, False, "SANDBOX_ERROR")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_signal_to_the_process_group_interrupts_the_attempt(
     make_task: Any, records: Any, temporary: Path, number: signal.Signals
@@ -204,7 +208,7 @@ def test_signal_to_the_process_group_interrupts_the_attempt(
     assert (record["scored"], result["passed"], result["failure_reason"]) == (False, False, "INTERRUPTED")
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_an_environment_from_the_cache_has_its_log(make_task: Any, agentbench: Any, temporary: Path) -> None:
     """The log of the run that prepared it is marked as cached, and a failed setup still has its facts."""
     make_task(setup={"commands": ["echo ready"], "capture": []})

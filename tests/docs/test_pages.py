@@ -22,7 +22,8 @@ from agentbench_testing.chat_server import LoopbackServer, always, answer
 from tests.docs.runner import PAGES, PLUGIN_PAGES, ROOT, blocks, commands, has_commands, run_page
 
 OWN_REPOSITORY = ROOT / "docs/your-own-repository.md"
-LONG = ("executors", "getting-started", "reproducibility", "runs", "shards", "write-a-task")
+LONG = {"getting-started": pytest.mark.long}
+LONG |= dict.fromkeys(("executors", "reproducibility", "runs", "shards", "write-a-task"), pytest.mark.release)
 RUN = [page for page in PAGES if page not in (*PLUGIN_PAGES, OWN_REPOSITORY) and has_commands(page)]
 
 
@@ -32,14 +33,12 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache-of-pages")
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, id=page.stem, marks=[pytest.mark.long] * (page.stem in LONG)) for page in RUN]
-)
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.stem, marks=LONG.get(page.stem, ())) for page in RUN])
 def test_page_runs_as_documented(page: Path, tmp_path: Path, cache: Path) -> None:
     run_page(page, tmp_path / "page", cache=cache)
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.docker
 @pytest.mark.index
 def test_page_about_your_own_repository(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_an_agent_from_nothing(tmp_path: Path, tmp_path_factory: pytest.TempPath
 
 
 @pytest.mark.index
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.parametrize("name", sorted(set(BY_NAME) - {FROM_NOTHING}))
 def test_page_runs_as_documented(name: str, tmp_path: Path, author: CleanEnvironment, cache: Path) -> None:
     """All pages share an environment, offline and without build isolation, so that nothing is downloaded again."""

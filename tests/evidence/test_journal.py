@@ -17,6 +17,7 @@ PLAIN = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.text(), PLAIN), st.data())
 def test_checksum_detects_any_flipped_bit(value: dict[str, Any], data: Any) -> None:
     """F34: this holds for any content and any bit."""

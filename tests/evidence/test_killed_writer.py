@@ -55,7 +55,7 @@ RECORD = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_acknowledged_writes_survive_kills(tmp_path: Path) -> None:
     """F06: fifteen times ``kill -9`` while 20 KB lines are written, each time to the same files."""
     (tmp_path / "record.json").write_text(json.dumps(RECORD))

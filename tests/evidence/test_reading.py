@@ -56,6 +56,7 @@ class Line:
     supersedes: int | None
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(
     some.lists(
@@ -217,6 +218,7 @@ def test_a_run_of_an_earlier_schema_is_refused(tmp_path: Path) -> None:
         open_run(run.directory)
 
 
+@pytest.mark.long
 def test_reading_takes_no_memory_per_record(tmp_path: Path) -> None:
     """With ten times the repeats, memory grows by less than a tenth of the growth of the file."""
     peaks, sizes = [], []
@@ -230,7 +232,7 @@ def test_reading_takes_no_memory_per_record(tmp_path: Path) -> None:
     assert peaks[1] - peaks[0] < (sizes[1] - sizes[0]) / 10
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_reading_in_different_orders_needs_little_memory(tmp_path: Path) -> None:
     """If events and records are in different orders, only digests are kept in memory."""
     run = write_run(tmp_path / "run", {f"task-{n}": [True] * 100 for n in range(50)})

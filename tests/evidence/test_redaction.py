@@ -295,6 +295,7 @@ def test_secret_access_keys_are_recognized_by_the_preceding_name(line: str) -> N
     assert PLAIN.clean_text(line.format(key)) == line.format("[redacted AWS secret key]")
 
 
+@pytest.mark.long
 def test_every_named_rule_of_the_library_is_applied() -> None:
     """Prefixes are searched for first, so a library rule with a new prefix would never be tried."""
     from detect_secrets.plugins import (

@@ -168,6 +168,7 @@ def run(
     return Run(directory, done.out, done.err)
 
 
+@pytest.mark.long
 def test_no_secret_is_in_a_run_directory_nor_on_the_console(run: Run) -> None:
     """H32: names and contents of all files have no secret: not whole, not encoded, and no part of it at a cut."""
     check_marks(run)

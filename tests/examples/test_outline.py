@@ -21,6 +21,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     )
 
 
+@pytest.mark.release
 def test_the_list_shows_the_tool_the_agent_and_the_variant(installed: Environment) -> None:
     """All are from one distribution and ok; ``plugins check`` finds no errors."""
     listed = installed.run("agentbench", "plugins", "list", "--json")
@@ -34,7 +35,7 @@ def test_the_list_shows_the_tool_the_agent_and_the_variant(installed: Environmen
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_its_variant_passes_a_task_and_calls_its_tool(installed: Environment, tmp_path: Path) -> None:
     """A bundled task, run from an empty directory with the model ``mechanic``."""
     done = installed.run(
@@ -52,7 +53,7 @@ def test_its_variant_passes_a_task_and_calls_its_tool(installed: Environment, tm
     assert any("def parse" in text for text in defined), "the program was not outlined"
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_its_own_tests_pass(installed: Environment, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """As its author would run them, with the installed wheel."""
     source = built(tmp_path_factory)["agentbench-outline"].source

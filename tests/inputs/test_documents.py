@@ -77,6 +77,7 @@ def test_toml_that_is_too_deep(tmp_path: Path) -> None:
 _LOADERS = {f"yaml.{kind}load{end}" for kind in ("", "safe_", "full_", "unsafe_") for end in ("", "_all")}
 
 
+@pytest.mark.long
 def test_only_the_strict_loader_reads_yaml() -> None:
     """H23: only the strict loader calls yaml.load or its variants."""
     root = Path(agentbench_core.__file__).parent.parent

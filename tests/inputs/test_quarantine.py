@@ -301,6 +301,7 @@ def read_or_refused(suite: Path) -> Flakes | None:
         return None if str(suite / "flakes.yaml") in str(error) else pytest.fail(f"it is not named: {error}")
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(FILES)
 def test_arbitrary_files_are_read_or_refused(task: Task, data: Any) -> None:

@@ -102,7 +102,7 @@ BUNDLED = Path(__file__).parents[2] / "tasks"
 LISTS = yaml.safe_load((Path(__file__).parent / "attack.yaml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_every_adversary_passes_a_task_or_is_listed_as_harmless(make_task: Any, attack: Any) -> None:
     """Each adversary passes an unprotected task with the plain scorer, or is listed as harmless.
 
@@ -144,7 +144,7 @@ FORGERS = ("c25*", "c32-*", "c32[bcdefghijlm]-*")
 """Adversaries that forge the results of all tests but the canaries."""
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.parametrize("hidden", [OPEN, BLINDED])
 def test_only_blinded_values_stop_forged_results(make_task: Any, attack: Any, hidden: dict[str, str]) -> None:
     """C25, C32: without blinded values, all forgers pass, and the verdict is labelled as weak.
@@ -184,6 +184,7 @@ def test_only_blinded_values_stop_forged_results(make_task: Any, attack: Any, hi
     )
 
 
+@pytest.mark.long
 def test_line_without_the_key_is_confirmed_tampering(make_task: Any, attack: Any) -> None:
     """C32: a line without the session key is proof of tampering."""
     make_task(
@@ -202,7 +203,7 @@ def test_line_without_the_key_is_confirmed_tampering(make_task: Any, attack: Any
     assert tried["c32q-wrong-key"]["integrity"] == "tamper_confirmed"
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_adversaries_that_pass_without_isolation(attack: Any) -> None:
     """Each adversary on one bundled task in the sandbox `local`: only those listed in attack.yaml pass.
 

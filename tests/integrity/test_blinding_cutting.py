@@ -779,7 +779,7 @@ def test_arguments_of_helpers_are_secret_if_they_are_cut() -> None:
     assert blinded(source, imported_elsewhere={"check"}).sites[0].secret < 8
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_the_bundled_tasks() -> None:
     """At least two of three assertions are blinded, and every blinded file compiles."""
     blinded_ones = left = 0

@@ -270,6 +270,7 @@ def dedented(text: str | bytes) -> str | bytes:
     return "".join(line[width:] if line.strip() else line for line in text.splitlines(keepends=True))
 
 
+@pytest.mark.long
 def test_stable_plain_values_are_blinded(case: Case) -> None:
     assert len(case.blinded("test_plain.py")) == 3
     assert len(case.blinded("test_cases.py")) == 3
@@ -462,7 +463,7 @@ LISTED = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_expectations_are_reused_by_the_next_run(
     make_task: Any, agentbench: Callable[..., Ended], records: Callable[..., list[dict[str, Any]]]
 ) -> None:

@@ -428,6 +428,7 @@ def records_of(found: Results, test: str) -> list[Any]:
     return [record for name, each in found.records.items() if name.endswith(f"::{test}") for record in each]
 
 
+@pytest.mark.long
 def test_session_does_not_expose_the_key_or_test_name(session: tuple[Mapping[str, Any], Results]) -> None:
     """The key is deleted before the project is imported and is not exposed elsewhere; nor is the test's name."""
     said, found = session
@@ -510,6 +511,7 @@ def test_children_cannot_look_into_the_tests(tmp_path):
 """
 
 
+@pytest.mark.long
 @pytest.mark.docker
 def test_a_child_cannot_look_into_the_process_of_the_tests(tmp_path: Path) -> None:
     """It can neither read memory or descriptors, nor attach to the process."""

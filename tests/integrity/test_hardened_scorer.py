@@ -303,6 +303,7 @@ def test_files_of_listed_tests_are_restored(attempt: Run) -> None:
     assert (record["result"]["passed"], names(record)) == (True, {"touched_protected"})
 
 
+@pytest.mark.long
 @pytest.mark.docker
 def test_tests_write_to_the_workspace_only_if_allowed(tmp_path: Path) -> None:
     """The workspace is read-only while tests run, unless the task allows writing."""

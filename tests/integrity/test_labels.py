@@ -78,6 +78,7 @@ def labels(record: dict[str, Any]) -> dict[str, str]:
     return {label["name"]: label["evidence"] for label in record["labels"]}
 
 
+@pytest.mark.long
 def test_suspicions_are_labels_and_change_no_score(tasks: None, plugin: Any, agentbench: Any, records: Any) -> None:
     """C08, C09, C26: each label has evidence; honest attempts have none of them."""
     plugin("doer", DOER)

@@ -79,7 +79,7 @@ def test_copies_of_public_files_are_not_leaks(broken: Callable[..., Rules], chan
     }
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_hidden_files_that_are_copied_to_the_root(broken: Callable[..., Rules]) -> None:
     """A hidden file may replace a public one, whose lines and canary are public; its new lines are secret."""
     at_root = {"files_at": ".", "fail_to_pass": ["test_clamp.py::test_case"]}
@@ -97,6 +97,7 @@ def test_hidden_files_that_are_copied_to_the_root(broken: Callable[..., Rules]) 
     assert "hidden_absent" not in copy, "the hidden file is a copy of the public one"
 
 
+@pytest.mark.long
 def test_a_hidden_file_with_some_new_lines(broken: Callable[..., Rules]) -> None:
     """Lines that are public do not count, even if many of them end alike."""
     same = "".join(f"    assert value({n:02}) == the_same_forty_characters_at_the_end_of_all\n" for n in range(40))
@@ -280,6 +281,7 @@ def test_without_git_in_the_image(broken: Callable[..., Rules], monkeypatch: pyt
     assert reason == "the workspace has git objects that are not part of the commit: .git/objects/aa/bb"
 
 
+@pytest.mark.long
 @pytest.mark.docker
 def test_in_a_container(broken: Callable[..., Rules]) -> None:
     """The whole file system of the container is searched."""
@@ -294,7 +296,7 @@ def test_in_a_container(broken: Callable[..., Rules]) -> None:
     assert "/opt/venv/notes.py" in rules["hidden_absent"]
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.docker
 def test_leaks_in_the_image(broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch) -> None:
     """Variables of the image and its files outside the workspace are searched."""
@@ -313,7 +315,7 @@ def test_leaks_in_the_image(broken: Callable[..., Rules], monkeypatch: pytest.Mo
         subprocess.run(["docker", "rmi", "-f", name], check=True, capture_output=True)
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.docker
 def test_reachable_network_is_reported(make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sandbox that does not block the network is reported, unless the task allows network access."""

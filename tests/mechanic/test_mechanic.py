@@ -38,7 +38,7 @@ def task(make_task: Callable[..., Path]) -> Path:
     )
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.parametrize("agent", ["baseline", "context_packer", "subagents"])
 def test_it_repairs_a_repository(agent: str, task: Path, agentbench: Any, records: Any) -> None:
     """Neither a model nor ``--allow-unisolated`` is needed, it costs nothing, and the run can be replayed."""
@@ -54,7 +54,7 @@ def test_it_repairs_a_repository(agent: str, task: Path, agentbench: Any, record
     assert "1 of 1 scored attempts passed" in replayed.out, replayed.err
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_repair_through_an_outage(task: Path, agentbench: Any) -> None:
     """The same rules behind a server with an outage: the task is solved, and the run reports the billed cost."""
     ill = error(503, "overloaded", headers={"Retry-After": "0"})
@@ -70,6 +70,7 @@ def test_a_repair_through_an_outage(task: Path, agentbench: Any) -> None:
     assert server.billed_usd > 0
 
 
+@pytest.mark.release
 def test_other_models_are_refused(task: Path, agentbench: Any) -> None:
     """Any other model is refused, wherever it is configured."""
     Path("agentbench.toml").write_text("[model]\nname = 'gpt'\n")

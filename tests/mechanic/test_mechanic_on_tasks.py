@@ -49,7 +49,7 @@ def served() -> Iterator[str]:
             process.kill()
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_it_fixes_a_task_without_reading_it(agentbench: Any) -> None:
     """A task of ``custom-dev`` is fixed over HTTP, and the mechanic's process opens no file in ``tasks/``."""
     with served() as url:

@@ -57,6 +57,7 @@ def alone(name: str, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return environment(tmp_path_factory, f"alone-{name}", f"{name}[test]")
 
 
+@pytest.mark.release
 def test_its_components_load(name: str, alone: Environment, tmp_path_factory: pytest.TempPathFactory) -> None:
     """``plugins check`` finds no error in options, factories and commands. Only plugins that it needs are there."""
     installed = json.loads(alone.run("agentbench", "plugins", "list", "--json").stdout)

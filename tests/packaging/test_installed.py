@@ -55,6 +55,7 @@ def test_distributions_come_from_the_built_files(
     assert checked.returncode == 0, checked.stdout
 
 
+@pytest.mark.release
 def test_every_plugin_passes_the_check(everything: Environment, tmp_path: Path) -> None:
     """In the list, and according to ``plugins check``."""
     listed = json.loads(everything.run("agentbench", "plugins", "list", "--json", cwd=tmp_path).stdout)

@@ -93,6 +93,7 @@ def bundled() -> Attack:
     return load_attacks(discover().registry)["adversaries"]
 
 
+@pytest.mark.long
 def test_the_bundled_attack_on_a_robust_task(make_task: Any, bundled: Attack) -> None:
     """It tries as many adversaries as requested, or fewer if some have nothing to attack; controls are not counted."""
     make_task(python=True)

@@ -103,6 +103,7 @@ def test_a_plugin_that_cannot_be_loaded_is_named_and_the_rest_works(
     assert all(map(on_one_screen, (ran.err, wanted.err, checked.out)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", PREFLIGHTS)
 def test_a_sandbox_that_misbehaves_before_a_run(
     case: str, plugin: Any, agentbench: Any, make_task: Callable[..., Path]
@@ -123,6 +124,7 @@ def test_a_sandbox_that_misbehaves_before_a_run(
     assert rows["sandbox local"]["status"] == "ok"
 
 
+@pytest.mark.long
 def test_a_model_that_never_answers_before_a_run(plugin: Any, agentbench: Any, make_task: Callable[..., Path]) -> None:
     """It times out in its preflight, like a sandbox."""
     plugin("mute", LLM)
@@ -145,6 +147,7 @@ def test_a_factory_that_exits_is_an_error_of_its_plugin(
     assert "agent 'greeter' of agentbench-bad cannot be created: SystemExit: 0" in ran.err
 
 
+@pytest.mark.long
 def test_output_of_a_plugin_is_not_in_json(plugin: Any, agentbench_process: Any) -> None:
     """JSON output stays valid, and ``doctor`` and ``check`` name the plugin."""
     site = str(plugin("chatty", "print('Welcome to chatty!')\n" + AGENT.replace("\n    ", "\n")))

@@ -41,6 +41,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+@pytest.mark.long
 def test_list_shows_plugins_with_their_state(site: Path, agentbench_process: Process) -> None:
     """The good one has its version, the broken ones their reason."""
     done = agentbench_process("plugins", "list", "--json", PYTHONPATH=str(site))

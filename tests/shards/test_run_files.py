@@ -106,6 +106,7 @@ def test_an_image_keeps_its_id_when_it_is_saved_and_loaded(task_image: Path) -> 
     assert subprocess.run(inspect, capture_output=True, text=True, check=True).stdout == before
 
 
+@pytest.mark.release
 def test_slurm(made: Made, shop: Path, task_image: Path, tmp_path: Path) -> None:
     """The commands on the page, twice: a node fails the first time, and its shard alone is submitted again."""
     for name in ("shards.sbatch", "merge.sbatch"):

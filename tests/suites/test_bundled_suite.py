@@ -73,6 +73,7 @@ def secrets_of(suite: str) -> list[str]:
 THERE = [pytest.param(name, id=name, marks=pytest.mark.docker) for name in ISOLATING]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sandbox", THERE)  # `make demo` and tests/packaging run it in `local`
 @pytest.mark.parametrize("suite", ["custom-dev"])
 def test_a_suite_with_both_controls_and_a_spy(bundled: Any, suite: str, sandbox: str) -> None:
@@ -83,13 +84,13 @@ def test_a_suite_with_both_controls_and_a_spy(bundled: Any, suite: str, sandbox:
     bundled(suite, sandbox)
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_heldout_suite(bundled: Any) -> None:
     """As above, for the held-out suite."""
     bundled("custom-heldout", "local")
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.index
 @pytest.mark.parametrize("sandbox", THERE)
 def test_suite_with_a_setup(bundled: Any, sandbox: str) -> None:
@@ -131,7 +132,7 @@ def bundled(agentbench: Any, records: Any, plugin: Any) -> Callable[[str, str], 
     return run
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_suite_is_valid(agentbench: Any) -> None:
     """A short version of ``make validate``, which checks all tasks three times each."""
     chosen = [part for glob in SAMPLE["custom-dev"] for part in ("--task", glob)]

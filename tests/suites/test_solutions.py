@@ -38,12 +38,12 @@ SOLVER = """
 """
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.parametrize(
     "suite",
     [
         "custom-dev",
-        pytest.param("custom-heldout", marks=pytest.mark.release),
+        "custom-heldout",
         pytest.param("custom-setup", marks=pytest.mark.index),
     ],
 )

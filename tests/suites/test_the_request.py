@@ -137,7 +137,7 @@ def image() -> Iterator[None]:
     subprocess.run(["docker", "rmi", IMAGE], check=True, capture_output=True)
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.usefixtures("image")
 def test_the_commands_of_the_request(tmp_path: Path) -> None:
     """With an engine, the image and a key, each command works as written: sandbox and model are selected."""

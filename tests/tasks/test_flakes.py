@@ -35,6 +35,7 @@ def measured(task: str = "one") -> Any:
     return yaml.safe_load(FLAKES.read_text())["tasks"][task]["measured"]["local"]
 
 
+@pytest.mark.long
 def test_flaky_task_is_quarantined_and_released(suite: Path, agentbench: Any) -> None:
     """Checks accumulate; a run still attempts a quarantined task, and marks it in every output."""
     done = agentbench("validate-tasks", *SUITE, "--times", "4")

@@ -79,6 +79,7 @@ def test_it_finds_out_everything_and_a_second_call_changes_nothing(
     assert all(name in again.out.partition("kept")[2] for name in FILES)
 
 
+@pytest.mark.long
 def test_what_it_writes_works_at_once(shop: History, agentbench: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Suite, variants and settings are valid, and the team's own tests still pass: pytest collects no tasks."""
     monkeypatch.chdir(shop.path)
@@ -192,6 +193,7 @@ def test_the_source_of_agentbench_is_where_it_was_installed_from(
     assert found_module.own_source() == expected
 
 
+@pytest.mark.long
 def test_a_suite_inside_its_repository_works_in_every_clone(
     tmp_path: Path, agentbench: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

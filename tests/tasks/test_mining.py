@@ -88,6 +88,7 @@ def mine(agentbench: Callable[..., Ended], tmp_path: Path) -> Callable[..., Any]
     return run
 
 
+@pytest.mark.long
 def test_a_fix_becomes_a_task_that_runs(
     history: History, mine: Callable[..., Any], agentbench: Callable[..., Ended], tmp_path: Path
 ) -> None:
@@ -118,7 +119,7 @@ def test_a_fix_becomes_a_task_that_runs(
     assert "variant idle: 0 of 1" in run.out, run.err
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_file_that_cannot_be_collected_does_not_hide_the_others(
     history: History, mine: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -144,7 +145,7 @@ def test_a_file_that_cannot_be_collected_does_not_hide_the_others(
     assert spec["passing_command"] == "python -m pytest -q tests/test_parcels.py tests/test_totals.py"
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_every_commit_gets_its_code(history: History, mine: Callable[..., Any], tmp_path: Path) -> None:
     """Each way to fail has a code of its own, and one failure does not affect the others."""
     counter = tmp_path / "counter"
@@ -237,7 +238,7 @@ def test_every_commit_gets_its_code(history: History, mine: Callable[..., Any], 
     assert again["new"] == []
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_killed_command_loses_nothing(history: History, mine: Callable[..., Any], tmp_path: Path) -> None:
     """After kill -9 in the middle of a commit, the next call keeps earlier results and does the rest."""
     fixes = []
@@ -282,7 +283,7 @@ def test_a_killed_command_loses_nothing(history: History, mine: Callable[..., An
     assert (again["new"], len(again["candidates"])) == ([], 3)
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_the_failing_tests_of_a_fix_are_found_whatever_the_project_does(
     history: History, mine: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -355,7 +356,7 @@ def test_the_failing_tests_of_a_fix_are_found_whatever_the_project_does(
     assert spec["validation"]["failing_command"] == "python -m pytest -q tests/test_dates.py"
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_fix_whose_tests_are_data_becomes_a_task(history: History, mine: Callable[..., Any], tmp_path: Path) -> None:
     """A public test reads them, and the changed file looks like a test, but is not valid."""
     reads = """\
@@ -388,7 +389,7 @@ def test_a_fix_whose_tests_are_data_becomes_a_task(history: History, mine: Calla
     assert spec["validation"]["failing_command"] == "python -m pytest -q tests/test_cases.py"
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_public_test_that_does_not_always_pass_is_left_out(
     history: History, mine: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -131,7 +131,7 @@ def test_environment_by_date_equals_the_one_from_its_pins(provider: DockerProvid
         assert ended.ok, ended.last_lines()
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_requirement_that_is_younger_than_the_commit(provider: DockerProvider, tree: Path) -> None:
     old = recipes(Tree(tree), date="2009-01-01T00:00:00Z", version="1", pythons=["3.11"])[0]
     with pytest.raises(SetupError) as caught:
@@ -141,7 +141,7 @@ def test_a_requirement_that_is_younger_than_the_commit(provider: DockerProvider,
     assert found.reason.startswith("no suitable release of ")
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_an_index_whose_files_have_no_upload_times(provider: DockerProvider, tree: Path) -> None:
     """M05: it fails, although another index has them."""
     (resolve,) = recipes(Tree(tree), date="2023-06-01T00:00:00Z", version="1", pythons=["3.11"])[0].resolve

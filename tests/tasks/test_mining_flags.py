@@ -56,6 +56,7 @@ def tasks() -> list[Path]:
     return sorted(path for path in Path("tasks/calc").iterdir() if path.is_dir())
 
 
+@pytest.mark.long
 def test_a_dry_run_shows_the_plan_and_changes_nothing(history: History, mine: Callable[..., Ended]) -> None:
     """The estimate has its basis: a guess, or what earlier commits took."""
     fixes = [history.fix(name) for name in ("add", "double")]
@@ -128,6 +129,7 @@ def test_explanations(history: History, mine: Callable[..., Ended]) -> None:
     assert "is not on the main line" in mine("--explain", task, "--since", "2024-04-01").err
 
 
+@pytest.mark.long
 def test_a_limit_counts_new_tasks_and_the_next_call_goes_on(history: History, mined: Callable[..., Any]) -> None:
     """There are never more, however many workers there are; and later commits are the only ones that are tried."""
     fixes = {history.fix(name) for name in ("add", "double", "negate")}
@@ -161,6 +163,7 @@ def test_dates_and_paths_select_commits(history: History, mine: Callable[..., En
     assert wrong.err == "error: 'yesterday' is not a date: pass one such as 2024-05-01 or 2024-05-01T12:00:00Z\n"
 
 
+@pytest.mark.long
 def test_issues_and_settings_retry_rejected_commits(
     history: History, mine: Callable[..., Ended], mined: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -289,7 +292,7 @@ def test_a_suite_that_cannot_be_used(history: History, mine: Callable[..., Ended
     assert "tasks/calc cannot be created: " in mine().err
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_an_interrupt_shows_the_results_and_the_next_call_goes_on(
     history: History, mined: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -318,7 +321,7 @@ def test_an_interrupt_shows_the_results_and_the_next_call_goes_on(
     assert mined()["new"] == [slow]
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.mounts
 def test_a_full_disk_loses_nothing(history: History, mined: Callable[..., Any], tmp_path: Path) -> None:
     """The error is a sentence, and the next call does the rest."""

@@ -91,10 +91,10 @@ class Release:
     files: Path
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.parametrize(
     "package",
-    [pytest.param(HUMANIZE, id="humanize", marks=pytest.mark.release), pytest.param(VOLUPTUOUS, id="voluptuous")],
+    [pytest.param(HUMANIZE, id="humanize"), pytest.param(VOLUPTUOUS, id="voluptuous")],
 )
 def test_fixes_between_releases_become_tasks(package: Package, run_agentbench: RunAgentbench, tmp_path: Path) -> None:
     """Exactly the releases with a fix and its tests become tasks, with exactly the tests that the fix makes pass."""

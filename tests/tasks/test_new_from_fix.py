@@ -43,6 +43,7 @@ def spec_of(task: Path) -> Any:
     return yaml.safe_load((task / "task.yaml").read_text())
 
 
+@pytest.mark.long
 def test_a_fix_becomes_a_task_step_by_step(history: History, new: Callable[..., Ended], tmp_path: Path) -> None:
     """Every step is printed, and the task is valid, has its labels, and is known to later calls of ``tasks mine``."""
     fix = history.fix("add")
@@ -85,7 +86,7 @@ def test_the_author_can_describe_the_bug(history: History, new: Callable[..., En
     assert spec["provenance"]["text"] == "author"
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_missing_description_is_asked_for_on_a_terminal(history: History, tmp_path: Path) -> None:
     """What is typed there becomes the description."""
     fix = history.commit(

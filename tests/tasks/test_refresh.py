@@ -127,6 +127,7 @@ def test_a_suite_is_never_emptied(
     assert refresh() == (3, {"one": ("invalid", "unknown"), "two": ("invalid", "unknown")})
 
 
+@pytest.mark.long
 def test_a_version_that_no_longer_exists(
     make_task: Any, refresh: Callable[..., tuple[int, dict[str, tuple[str, str]]]], index: str
 ) -> None:

@@ -60,7 +60,7 @@ def contents(directory: Path) -> Mapping[Path, bytes]:
     return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_weak_task_becomes_strong(weak: Callable[..., Path], agentbench: Any) -> None:
     """Nothing is written before proposals are accepted; then tests, lists and the command fit together."""
     directory = weak()
@@ -164,7 +164,7 @@ VALUES = {"huge": "'h 7919'", "evil": "'e 7919'", "endless": "'n 7919'", "ending
 VALUES |= {"clock": "'1 True'", "today": "'1 True'"}
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_hostile_program_yields_only_certain_values(
     make_task: Any, agentbench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,7 +235,7 @@ def test_numbers_that_cannot_be_accepted(weak: Callable[..., Path], agentbench: 
     assert contents(directory) == before
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_task_that_would_not_be_valid_stays_as_it_is(weak: Callable[..., Path], agentbench: Any) -> None:
     """The value depends on the calling file, which only shows when the accepted tests run."""
     body = "    return size // block * block + block\n"
@@ -253,7 +253,7 @@ def test_a_task_that_would_not_be_valid_stays_as_it_is(weak: Callable[..., Path]
     assert contents(directory) == before
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_task_that_changed_meanwhile_stays_as_it_is(
     weak: Callable[..., Path], agentbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +271,7 @@ def test_a_task_that_changed_meanwhile_stays_as_it_is(
     assert contents(directory) == {**before, directory / "checks/tests/data.txt": b"new"}
 
 
+@pytest.mark.long
 def test_a_person_is_asked_for_each_proposal(
     weak: Callable[..., Path], agentbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,7 +299,7 @@ def test_a_person_is_asked_for_each_proposal(
     assert contents(directory) == before
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_an_interrupt_writes_nothing(weak: Callable[..., Path], tmp_path: Path) -> None:
     """It arrives while the program is called with another input."""
     pipe, scratch = tmp_path / "pipe", tmp_path / "scratch"

@@ -414,6 +414,7 @@ HIDDEN = "checks/test_clamp_hidden.py::test_inside_and_at_the_ends"
 MORE = ["checks/test_clamp_hidden.py::test_a_range_below_zero", "checks/test_clamp_hidden.py::test_many_values"]
 
 
+@pytest.mark.long
 def test_write_fills_the_lists(pytest_task: Path, agentbench: Any) -> None:
     """Comments and quotes are preserved, and the verdict is unchanged."""
     old = 'passing_command: "python -m pytest -q"\n'
@@ -431,6 +432,7 @@ def test_write_fills_the_lists(pytest_task: Path, agentbench: Any) -> None:
     assert [path for path in pytest_task.parent.iterdir() if path.name.startswith(".")] == []
 
 
+@pytest.mark.long
 def test_inherited_tests_have_their_own_names(pytest_task: Path, agentbench: Any) -> None:
     """As in pytest, the id has the file that collects a test, not the one that defines it, with both scorers."""
     checks = pytest_task.parent / "checks"
@@ -484,6 +486,7 @@ def overlay(task_file: Path) -> None:
     assert 'files: "tests/"' in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("mode", "named"), [("tests", True), ("plain", False)])
 def test_write_where_hidden_tests_overlay_public_ones(
     pytest_task: Path, agentbench: Any, mode: str, named: bool
@@ -501,6 +504,7 @@ def test_write_where_hidden_tests_overlay_public_ones(
     assert lists["pass_to_pass"] == [BELOW]
 
 
+@pytest.mark.long
 def test_write_renews_lists(pytest_task: Path, agentbench: Any) -> None:
     """Retained entries keep their position and quotes; then the task is valid, and a second run writes nothing."""
     old = 'passing_command: "python -m pytest -q"\n'
@@ -522,7 +526,7 @@ def test_write_renews_lists(pytest_task: Path, agentbench: Any) -> None:
     assert pytest_task.read_text() == after
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_write_names_tests_that_the_solution_does_not_pass(pytest_task: Path, agentbench: Any) -> None:
     """They are excluded, not flaky; listed tests, and tests whose file does not load, are not dropped."""
     checks = pytest_task.parent / "checks"
@@ -546,7 +550,7 @@ def test_write_names_tests_that_the_solution_does_not_pass(pytest_task: Path, ag
     )
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_write_excludes_tests_with_inconsistent_results(pytest_task: Path, agentbench: Any, tmp_path: Path) -> None:
     """Tests that sometimes pass with the solution are excluded; a single check cannot detect them."""
     test = "import subprocess\n\n\ndef test_odd() -> None:\n    assert subprocess.run({!r}, shell=True).returncode\n"

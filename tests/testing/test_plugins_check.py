@@ -316,6 +316,7 @@ def test_missing_requirement_on_the_core_is_found(requires: str, text: str, plug
     assert text in done.out
 
 
+@pytest.mark.long
 def test_bundled_plugins_have_no_findings(agentbench: Any) -> None:
     """Bundled plugins pass without warnings."""
     done = agentbench("plugins", "check")

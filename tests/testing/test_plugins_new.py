@@ -84,7 +84,7 @@ def new(agentbench: Command) -> Command:
 # --- generated files ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_new_plugins_are_listed(made: Made) -> None:
     """Each has its kind, distribution and summary."""
     rows = json.loads(made.run(str(BIN / "agentbench"), "plugins", "list", "--json"))
@@ -105,7 +105,7 @@ def test_new_plugins_have_no_findings(installed: Made, agentbench: Command, kind
     assert [line for line in done.out.splitlines() if "advice" in line and "loading it takes" not in line] == []
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_tests_of_new_plugins_pass(made: Made) -> None:
     """The conformance class of each kind and the generated tests pass, with warnings as errors."""
     pytest_ = [str(BIN / "pytest"), "-q", "-W", "error", "-p", "no:cacheprovider", "--import-mode=importlib"]
@@ -114,6 +114,7 @@ def test_tests_of_new_plugins_pass(made: Made) -> None:
         assert re.search(rf"^PASSED \S*tests/test_my_{kind}\.py::TestConformance::", said, re.MULTILINE), kind
 
 
+@pytest.mark.long
 def test_new_plugins_pass_mypy(made: Made) -> None:
     """Code and tests pass mypy --strict; one call checks all and reuses its cache of the core."""
     settings = made.place / "mypy.ini"

@@ -44,6 +44,7 @@ def no_request_left(seen: Any, origin: str) -> None:
 # --- the list ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.release
 def test_list_run_attempt_and_evidence(make_evidence: Callable[..., Any], serve: Serve, visit: Visit) -> None:
     """From the list to the raw file of an attempt, without a token in any address after the first."""
     run = make_evidence("runs/a")
@@ -72,6 +73,7 @@ def test_list_run_attempt_and_evidence(make_evidence: Callable[..., Any], serve:
     no_request_left(seen, served.origin)
 
 
+@pytest.mark.release
 def test_two_runs_side_by_side(make_evidence: Callable[..., Any], serve: Serve, visit: Visit) -> None:
     """Selected in the list: the page of ``report html --run-b``, and attempts of both."""
     endings = {"daybook-clock-change": False, "durations-parse-units": True}
@@ -112,6 +114,7 @@ def running(make_task: MakeTask, tmp_path: Path) -> Iterator[subprocess.Popen[by
     process.wait()
 
 
+@pytest.mark.release
 def test_run_while_it_is_written(running: subprocess.Popen[bytes], tmp_path: Path, serve: Serve, visit: Visit) -> None:
     """Finished attempts appear without a reload, and filters stay; at the end, the run is shown as completed."""
     served = serve(tmp_path / "artifacts" / "runs")
@@ -148,6 +151,7 @@ def test_run_while_it_is_written(running: subprocess.Popen[bytes], tmp_path: Pat
     assert seen.trouble == []
 
 
+@pytest.mark.release
 def test_process_that_wrote_the_run_died(tmp_path: Path, serve: Serve, visit: Visit) -> None:
     """Without the lock, a run without an end is unfinished, and its last attempts are not running."""
     run = write_run(tmp_path / "runs" / "a", {"one": True, "two": True}).directory
@@ -160,7 +164,7 @@ def test_process_that_wrote_the_run_died(tmp_path: Path, serve: Serve, visit: Vi
     expect(row(page, "two").locator(".result")).to_have_text("○ not recorded")
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_run_is_rebuilt_and_deleted_while_it_is_shown(tmp_path: Path, serve: Serve, visit: Visit) -> None:
     """V09: a replaced file is read again, and after the deletion the page says so."""
     run = write_run(tmp_path / "runs" / "a", {"one": True, "two": False}).directory
@@ -182,6 +186,7 @@ def test_run_is_rebuilt_and_deleted_while_it_is_shown(tmp_path: Path, serve: Ser
 # --- hostile content -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_hostile_run_runs_nothing(
     make_evidence: Callable[..., Any], hostility: tuple[str, Callable[[str], str]], serve: Serve, visit: Visit
 ) -> None:
@@ -218,7 +223,7 @@ def test_hostile_run_runs_nothing(
     no_request_left(seen, served.origin)
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_page_of_another_site_cannot_read(make_evidence: Callable[..., Any], serve: Serve, visit: Visit) -> None:
     """V03: in a browser that has the cookie, a page of another origin can neither read, frame nor run the pages."""
     run = make_evidence("runs/a", {"one": True})

@@ -83,6 +83,7 @@ def look(page: Page, shots: Path, name: str) -> None:
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
+@pytest.mark.release
 def test_from_init_to_prune(
     team: Path,
     open_terminal: Callable[..., Terminal],

@@ -6,11 +6,14 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 import agentbench_core
 
 BENCHMARK = Path(agentbench_core.__file__).parent.parent / "benchmarks/huge_repository.py"
 
 
+@pytest.mark.release
 def test_time_is_linear_in_the_number_of_files() -> None:
     """F25: time of checkout, fork, snapshot, diff and restore is linear; memory is bounded by one file."""
     spec = importlib.util.spec_from_file_location("huge_repository", BENCHMARK)

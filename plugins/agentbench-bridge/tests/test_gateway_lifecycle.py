@@ -98,6 +98,7 @@ def test_after_the_end_connections_are_refused(opened: Any) -> None:
     assert other.post(authorization=f"Bearer {attempt.secret}").status_code == 401
 
 
+@pytest.mark.long
 def test_connections_that_are_made_during_the_end_are_closed(opened: Any) -> None:
     other = opened(answer)
     before = sockets()

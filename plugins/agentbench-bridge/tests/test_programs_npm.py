@@ -101,6 +101,7 @@ def good(name: str = "thing") -> bytes:
     return archive(entry("package/thing", script, 0o755), entry(CODEX.build.entry, script, 0o755), name=name)
 
 
+@pytest.mark.long
 @pytest.mark.npm
 def test_install_list_run_and_remove(npm: Npm, run_agentbench: Any, programs_cache: Path, tmp_path: Path) -> None:
     """N01, N03, N04: two installations at once download once; list, run; remove, but not while in use."""

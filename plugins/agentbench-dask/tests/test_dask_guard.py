@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agentbench_core import UnavailableError
 
 HOSTILE = '''
@@ -121,6 +123,7 @@ def test_pickles_are_plain_data() -> None:
     ]
 
 
+@pytest.mark.release
 def test_hostile_workers(cluster: Any, tickets: Any, places: Any, notes: Any, tmp_path: Path) -> None:
     """W10: Workers' types, exceptions, warnings and prints run code in an unguarded client, but not in the launcher."""
     preload = tmp_path / "hostile.py"
@@ -148,6 +151,7 @@ def test_hostile_workers(cluster: Any, tickets: Any, places: Any, notes: Any, tm
     os.kill(worker, signal.SIGKILL)
 
 
+@pytest.mark.release
 def test_a_hostile_scheduler(cluster: Any, tickets: Any, places: Any, notes: Any, tmp_path: Path) -> None:
     """W10: Its messages break the launcher's connection and are reported, but their code never runs."""
     preload = tmp_path / "hostile.py"

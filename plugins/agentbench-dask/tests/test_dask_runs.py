@@ -23,7 +23,7 @@ def results(out: Path) -> list[dict[str, Any]]:
     return sorted(plain, key=lambda line: (line["task_id"], line["repeat"]))
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_cluster_of_this_machine(make_suite: Any, run_agentbench: RunAgentbench, tmp_path: Path) -> None:
     """Four Dask workers produce the same records as threads."""
     make_suite(["one", "two", "three"], agent={"entrypoint": "scripted"})

@@ -32,6 +32,7 @@ def scheduler(cluster: Any) -> str:
     return address
 
 
+@pytest.mark.release
 def test_a_cluster_on_this_machine(tickets: Any, places: Any, ends: Ends) -> None:
     """Tickets start, their secrets are in no argument, everything listens on loopback, and close leaves no process."""
     each = tickets(processes=2)
@@ -59,7 +60,7 @@ def test_a_cluster_on_this_machine(tickets: Any, places: Any, ends: Ends) -> Non
     assert all(ends(process.pid, 1.0) for process in family)
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_the_process_of_a_killed_dask_worker_ends(scheduler: str, cluster: Any, tickets: Any, places: Any) -> None:
     """It ends at once, and its ticket starts on another Dask worker, here one that joins late."""
     each = tickets(scheduler)
@@ -78,6 +79,7 @@ def test_the_process_of_a_killed_dask_worker_ends(scheduler: str, cluster: Any, 
     assert third.ended(0.0)
 
 
+@pytest.mark.release
 def test_a_killed_launcher_is_replaced(scheduler: str, tickets: Any, places: Any, notes: Any) -> None:
     """Its processes continue; the new launcher counts them, and ends them when it is closed."""
     each = tickets(scheduler)
@@ -110,6 +112,7 @@ def test_a_launcher_that_keeps_dying_is_an_error(
     assert isinstance(error, UnavailableError)
 
 
+@pytest.mark.release
 def test_processes_that_fail(scheduler: str, tickets: Any, notes: Any) -> None:
     """They are reported once. The node pauses longer each time, while other nodes run the tickets."""
     each = tickets(scheduler, command=FAILS)
@@ -163,6 +166,7 @@ def test_a_killed_coordinator_leaves_no_process(
     assert ends(launcher, 10.0)
 
 
+@pytest.mark.release
 def test_tickets_that_fail(cluster: Any, tickets: Any, notes: Any, ends: Ends, tmp_path: Path) -> None:
     """If Dask can run no ticket, for example because all installations are broken, this is an error."""
     preload = tmp_path / "broken.py"
@@ -179,6 +183,7 @@ def test_tickets_that_fail(cluster: Any, tickets: Any, notes: Any, ends: Ends, t
     assert not ends(worker, 0.0)
 
 
+@pytest.mark.release
 def test_the_end_of_the_cluster_on_this_machine(tickets: Any, places: Any, notes: Any) -> None:
     """Its worker processes end, and the executor is notified once."""
     each = tickets(processes=1)

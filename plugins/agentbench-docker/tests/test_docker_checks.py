@@ -136,6 +136,7 @@ def leftovers() -> Iterator[tuple[str, str]]:
     subprocess.run(["docker", "network", "rm", network], capture_output=True)
 
 
+@pytest.mark.long
 @pytest.mark.docker
 @pytest.mark.usefixtures("clean")
 def test_leftovers_of_killed_runs_are_named_and_kept() -> None:

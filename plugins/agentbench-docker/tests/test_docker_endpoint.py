@@ -194,6 +194,7 @@ def test_mounts(opened: Opened, program: Path) -> None:
     assert opened.ask("find / -xdev -type s 2>/dev/null; true") == ""
 
 
+@pytest.mark.long
 def test_a_restarted_container(open_sandbox: Open) -> None:
     """E04: The address is there again after the container was restarted, and the caller's socket is the same.
 
@@ -291,6 +292,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.long
 def test_containers_of_a_killed_harness_stop_and_are_removed(opened: Opened, place: Path, pristine: Path) -> None:
     """F14: All processes in its containers end at once, and the next run removes what is left."""
     way = opened.environment.launcher.hardening.options.endpoint
@@ -395,6 +397,7 @@ def test_auto_prefers_handover(opener: Callable[[Any], Open]) -> None:
         assert opened.answers()
 
 
+@pytest.mark.long
 def test_auto_uses_carried_if_handover_does_not_work(
     opener: Callable[[Any], Any], program: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -459,6 +462,7 @@ def test_missing_python_is_reported_with_a_remedy(
     assert remedy in (caught.value.remedy or "")
 
 
+@pytest.mark.long
 def test_long_temporary_directories(
     place: Path,
     pristine: Path,

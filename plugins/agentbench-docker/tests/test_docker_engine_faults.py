@@ -168,7 +168,7 @@ def test_more_memory_than_the_machine_has_is_refused(dirs: Directories) -> None:
 # --- F31: images change ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_run_keeps_its_image_after_the_tag_moves(dirs: Directories, name: str) -> None:
     """F31: a run keeps the image that its name first resolved to; the next run has a new digest."""
     with dirs.provider() as provider:
@@ -185,6 +185,7 @@ def test_run_keeps_its_image_after_the_tag_moves(dirs: Directories, name: str) -
     assert later.digest != environment.digest
 
 
+@pytest.mark.long
 def test_a_prepared_image_that_is_removed_is_made_again(dirs: Directories) -> None:
     """F31: a start from a removed image is an infrastructure error; the next preparation rebuilds the image."""
     spec = spec_of("touch /opt/venv/made")
@@ -207,6 +208,7 @@ def networks(temporary: Path) -> list[str]:
     return [line.split()[0] for line in shown.splitlines() if str(temporary) in line]
 
 
+@pytest.mark.long
 def test_removed_setup_network_is_a_sandbox_error(dirs: Directories) -> None:
     """F33: if the setup network is removed, the next setup fails with an error that names it."""
     with dirs.provider() as provider:

@@ -247,7 +247,7 @@ except OSError as error: print("refused")
 """
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_setup_cannot_reach_other_containers(
     place: Path, pristine: Path, spec_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -407,6 +407,7 @@ def _wait_until_measured(environment: Any, sandbox: Any) -> None:
         _poll(lambda before=entry.next_at: entry.next_at > before)
 
 
+@pytest.mark.long
 def test_filling_the_disk(small_disk: Any, place: Path, stage: Any) -> None:
     """H13: a command over the disk limit is killed with the reason; the sandbox can free space and go on."""
     workspace = stage.fork()
@@ -481,6 +482,7 @@ def test_disk_use_in_inaccessible_directories_is_counted() -> None:
         remove_tree(place)
 
 
+@pytest.mark.long
 @pytest.mark.mounts
 def test_disk_filled_by_others_is_a_sandbox_error(small_disk: Any, place: Path) -> None:
     """H13: a disk filled by others raises SandboxError with the reason and is not held against an attempt."""
@@ -620,6 +622,7 @@ def test_pytest_and_venv_work_as_the_sandbox_user(roomy: Any) -> None:
     assert said.stdout.text.endswith("\n/tmp/venv\n")
 
 
+@pytest.mark.long
 def test_a_command_that_ends_while_its_sandbox_is_killed_for_the_disk(started: Any) -> None:
     """H13: if a command ends just before the kill for disk use, the next command gets the limit."""
     sandbox = started.sandbox

@@ -66,6 +66,7 @@ def python(code: str, *, then: str = "") -> list[str]:
     return ["python3", "-c", code + then]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hosted", [True, False], ids=["process-1", "docker-exec"])
 def test_all_processes_of_a_command_die_at_the_deadline(stage: Any, hosted: bool) -> None:
     """T02, T03: setsid, double forks, ignored signals and an open stdout do not prevent the kill.
@@ -83,6 +84,7 @@ def test_all_processes_of_a_command_die_at_the_deadline(stage: Any, hosted: bool
         assert started.run("echo alive").stdout.text == "alive\n"
 
 
+@pytest.mark.long
 def test_deadline_ends_processes_that_a_killed_client_leaves(started: Start) -> None:
     """T01: a ``docker exec`` keeps running after its client is killed; our deadline ends the processes."""
     command = ["docker", "exec", started.id, *python(FAMILY, then="time.sleep(600)")]
@@ -140,7 +142,7 @@ def test_short_lived_processes_are_killed(shared: Start) -> None:
     assert shared.strangers() == []
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_fork_bomb(started: Start) -> None:
     """T05, H15, F27: a fork bomb hits the process limit and is killed at its deadline; the next call works.
 
@@ -225,6 +227,7 @@ def test_one_off_command_leaves_no_process(stage: Any) -> None:
     assert stage.containers() == known
 
 
+@pytest.mark.long
 def test_concurrent_removals_of_a_container(stage: Any) -> None:
     """F10: concurrent removals all succeed, although the engine refuses one that is "already in progress"."""
     for _ in range(2):

@@ -206,6 +206,7 @@ def last_output(log: RecordingLog) -> str:
     return log.results[-1].stdout.text.strip()
 
 
+@pytest.mark.long
 def test_commits_with_equal_pins_share_a_layer(
     provider: DockerProvider, make: Make, cache: Cache, tree: Path, spec_of: Callable[..., EnvironmentSpec]
 ) -> None:
@@ -238,7 +239,7 @@ def test_commits_with_equal_pins_share_a_layer(
         assert run(environment, VERSION) == "1.0"
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_different_pins_have_different_layers(make: Make) -> None:
     """H39: other versions and more packages are other layers."""
     logs = [RecordingLog(), RecordingLog()]
@@ -250,7 +251,7 @@ def test_different_pins_have_different_layers(make: Make) -> None:
     assert "layer" not in make(PROJECT, PINS).facts
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_shared_cache_is_mounted_only_if_enabled(make: Make, provider: DockerProvider) -> None:
     """H39, M05: without the shared cache, neither the layer, which is another one, nor the rest has the mount."""
     mounted: list[bool] = []
@@ -272,6 +273,7 @@ def test_shared_cache_is_mounted_only_if_enabled(make: Make, provider: DockerPro
     assert mounted == [True, True, False, False]
 
 
+@pytest.mark.long
 def test_concurrent_setups_make_the_layer_once(make: Make) -> None:
     logs = [RecordingLog() for _ in range(3)]
     with ThreadPoolExecutor(3) as pool:
@@ -284,6 +286,7 @@ def test_concurrent_setups_make_the_layer_once(make: Make) -> None:
     assert {last_output(log) for log in logs} == {"4.0"}
 
 
+@pytest.mark.long
 def test_files_written_by_a_package_reach_no_workspace(make: Make) -> None:
     """H39: what it writes to the workspace, /tmp or HOME is lost, and its processes end with the layer's container."""
     look = "ls -A . /tmp /var/tmp ~ /opt/venv; grep --files-with-matches 'hos[t]ile' /proc/[0-9]*/cmdline; true"
@@ -299,6 +302,7 @@ def test_files_written_by_a_package_reach_no_workspace(make: Make) -> None:
     assert log.reused_commands == [HOSTILE]
 
 
+@pytest.mark.long
 def test_a_failure_is_the_same_without_a_layer(make: Make, cache: Cache) -> None:
     """The message names the command and pip's reason, every attempt runs it again, and no layer is left."""
     missing = f"{INSTALL} layered-none==1.0"
@@ -313,7 +317,7 @@ def test_a_failure_is_the_same_without_a_layer(make: Make, cache: Cache) -> None
     assert (cache.entries(), images(cache)) == known
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_layer_is_kept_as_long_as_its_environments(
     own_provider: DockerProvider, tree: Path, spec_of: Callable[..., EnvironmentSpec], tmp_path: Path
 ) -> None:
@@ -350,7 +354,7 @@ def test_a_layer_is_kept_as_long_as_its_environments(
     assert len(images(cache)) == 2
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_layer_that_is_lost_is_made_again(make: Make, cache: Cache) -> None:
     """Its image was removed by someone else. If only the log of its commands is damaged, their output is empty."""
     key = make(FOR_LOSS).facts["layer"]
@@ -371,7 +375,7 @@ def test_a_layer_that_is_lost_is_made_again(make: Make, cache: Cache) -> None:
     assert last_output(log) == "5.0"
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_killed_before_the_layer_is_recorded(
     cache: Cache, tree: Path, provider: DockerProvider, spec_of: Callable[..., EnvironmentSpec]
 ) -> None:

@@ -124,6 +124,7 @@ def environment(dirs: Directories) -> Iterator[DockerEnvironment]:
 # --- many at once ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.release
 def test_many_sandboxes_at_once(dirs: Directories, environment: DockerEnvironment) -> None:
     """F23: 4 threads open 8 sandboxes at once; each starts, runs its own command, and is removed."""
 
@@ -140,6 +141,7 @@ def test_many_sandboxes_at_once(dirs: Directories, environment: DockerEnvironmen
     assert dirs.owned("container") == []
 
 
+@pytest.mark.release
 def test_load_of_other_sandboxes_causes_no_timeout(dirs: Directories, environment: DockerEnvironment) -> None:
     """F24: a half-second command does not reach a 20-second deadline while other sandboxes use every CPU."""
     busy = "(while :; do :; done) >/dev/null 2>&1 & " * (os.cpu_count() or 1)
@@ -179,7 +181,7 @@ provider.close()
 """
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_two_processes_prepare_an_environment_once(dirs: Directories, cache: Path) -> None:
     """F14: setup runs once if two processes prepare the same environment; the second waits for the first."""
     words = [sys.executable, "-c", PREPARES, json.dumps(dump(spec_of(COUNTING)))]
@@ -210,6 +212,7 @@ def test_two_processes_prepare_an_environment_once(dirs: Directories, cache: Pat
     assert (cache / "pip/count").read_text() == "made\n"
 
 
+@pytest.mark.long
 def test_failed_setup_leaves_nothing(dirs: Directories, cache: Path) -> None:
     """A failed setup leaves no image, cache entry, container or network; the next one starts over."""
     images = set(dirs.owned("image"))
@@ -263,6 +266,7 @@ def test_sweep_tolerates_concurrent_image_removal(
     assert asked("image", "ls", "--quiet", image) == ""
 
 
+@pytest.mark.long
 def test_sweep_keeps_images_that_another_provider_uses(
     dirs: Directories, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,6 +283,7 @@ def test_sweep_keeps_images_that_another_provider_uses(
             assert sandbox.exec("true", deadline=Deadline(SOON)).ok
 
 
+@pytest.mark.long
 def test_sweep_removes_only_resources_of_dead_owners(dirs: Directories, cache: Path) -> None:
     """F14: containers and networks of owners without a lease are removed; those of lease holders are not."""
     name = f"agentbench-{secrets.token_hex(6)}"
@@ -297,7 +302,7 @@ def test_sweep_removes_only_resources_of_dead_owners(dirs: Directories, cache: P
     assert [dirs.owned(kind) for kind in make] == [[], []]
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.mounts
 def test_sweep_keeps_resources_of_owners_with_hidden_files(dirs: Directories, cache: Path) -> None:
     """F14: two jobs share an engine, each with its own /tmp, and one cache or two.
@@ -322,6 +327,7 @@ def _labels(owner: str) -> list[str]:
     return ["--label", f"agentbench.owner={owner}", "--label", f"agentbench.uid={os.geteuid()}"]
 
 
+@pytest.mark.long
 def test_closed_provider_leaves_nothing(dirs: Directories, cache: Path) -> None:
     """F14: closing a provider removes its open sandboxes, even in use, and nothing starts afterwards."""
     with provider() as made:

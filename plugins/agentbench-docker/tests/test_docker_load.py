@@ -22,6 +22,7 @@ def allow(started: Any, processors: str) -> None:
     subprocess.run(command, capture_output=True, timeout=60, check=True)
 
 
+@pytest.mark.release
 def test_command_over_the_cpu_limit_is_throttled(started: Any) -> None:
     """A command over its CPU limit is throttled; the next one is not charged for it."""
     allow(started, "0.1")

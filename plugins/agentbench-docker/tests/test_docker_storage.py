@@ -125,7 +125,7 @@ def test_build_without_a_registry_fails_with_a_remedy(client: Client, monkeypatc
     assert begun.startswith("building ")
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_build_records_packages_and_reports_changed_ones(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +153,7 @@ def test_build_records_packages_and_reports_changed_ones(
         subprocess.run(["docker", "image", "rm", "--force", building.TAG], check=True, capture_output=True)
 
 
+@pytest.mark.long
 def test_tls_failure_in_setup_names_the_ca_bundle_option(shared: DockerProvider, tree: Path) -> None:
     """After a TLS failure, as behind a re-signing proxy, the message names the option that fixes it."""
     server = (
@@ -184,7 +185,7 @@ def test_missing_image_has_a_remedy(client: Client) -> None:
 # --- environments ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_environments_are_listed_and_pruned(cache: Path, tree: Path) -> None:
     """``list`` shows disk use; ``prune`` removes by age and size, but nothing that is in use."""
     assert "no prepared environments" in command("list").output
@@ -243,6 +244,7 @@ def test_workspace_paths_that_hide_other_files_are_refused(shared: DockerProvide
     assert result.stdout.text == "/srv/my work\n"
 
 
+@pytest.mark.long
 def test_workspace_in_use_is_not_emptied(cache: Path, tree: Path) -> None:
     """F31: a run keeps its workspace when another run prepares the same environment again."""
     spec = spec_of("echo made > made")
@@ -263,6 +265,7 @@ def test_workspace_in_use_is_not_emptied(cache: Path, tree: Path) -> None:
     assert not anew.workspace.exists()
 
 
+@pytest.mark.long
 def test_sweep_keeps_containers_that_users_start_from_images(cache: Path, tree: Path) -> None:
     """F14: images do not pass on our owner labels, so the sweep spares containers that users run from them."""
     provider = DockerProvider(DockerOptions())
@@ -281,6 +284,7 @@ def test_sweep_keeps_containers_that_users_start_from_images(cache: Path, tree: 
     command("prune", "--all")
 
 
+@pytest.mark.long
 def test_facts_describe_the_options_of_the_run(cache: Path, tree: Path) -> None:
     """D: the facts describe the options of this run, even if the environment comes from the cache."""
     spec = spec_of()
@@ -299,6 +303,7 @@ def test_facts_describe_the_options_of_the_run(cache: Path, tree: Path) -> None:
 # --- volumes and networks ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_image_volumes_are_tmpfs(shared: DockerProvider, tree: Path, tmp_path: Path) -> None:
     """H13: a volume declared by an image is a tmpfs, since an ordinary one would use the host's disk unwatched."""
     name = f"agentbench-test/volume:{secrets.token_hex(4)}"
@@ -316,6 +321,7 @@ def test_image_volumes_are_tmpfs(shared: DockerProvider, tree: Path, tmp_path: P
         subprocess.run(["docker", "image", "rm", "--force", name], check=True, capture_output=True)
 
 
+@pytest.mark.long
 def test_sandboxes_with_network_cannot_reach_each_other(environment: DockerEnvironment, tmp_path: Path) -> None:
     """H30: sandboxes with network access cannot reach each other, even if the policy is ``always``."""
     serve = "import socket; s = socket.create_server(('0.0.0.0', 8000)); open('up', 'w').close(); s.accept()"
@@ -351,7 +357,7 @@ def without_python(tmp_path: Path) -> Iterator[str]:
     subprocess.run(["docker", "image", "rm", "--force", name], check=True, capture_output=True)
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_an_image_without_python(
     shared: DockerProvider,
     tree: Path,

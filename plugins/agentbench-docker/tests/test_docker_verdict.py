@@ -139,6 +139,7 @@ def test_exit_codes_of_one_off_commands(stage: Any, code: int) -> None:
     assert (result.exit_code, result.timed_out, result.limits_hit) == (code, False, ())
 
 
+@pytest.mark.long
 @LINES
 def test_command_cannot_forge_its_exit_code(stage: Any, hosted: bool) -> None:
     """X07, C20, C21: a command cannot forge its exit code, whatever it reads from its surroundings.
@@ -239,7 +240,7 @@ def test_write_to_a_killed_container_still_reported_as_running(stage: Any, stale
             started.sandbox.write_file("app.txt", b"text")
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_command_that_kills_its_wrapper_at_the_process_limit(sandbox_of: Callable[[bool], Any]) -> None:
     """F11, F27: at the process limit, a command that kills its own wrapper gets exit code 137, not SandboxError."""
     started = sandbox_of(False)
@@ -347,6 +348,7 @@ def test_starving_process_1(started: Any, what: str) -> None:
         assert result.exit_code in (7, 126, 137, 139)
 
 
+@pytest.mark.long
 def test_command_that_kills_all_processes_is_not_restarted(sandbox_of: Callable[[bool], Any]) -> None:
     """F11, T04: a command that kills everything at once has exit code 137 and is not started a second time."""
     started = sandbox_of(True)
@@ -390,6 +392,7 @@ def test_out_of_memory(stage: Any, started: Any) -> None:
     assert (once.exit_code, once.limits_hit) == (0, ("oom",))
 
 
+@pytest.mark.long
 def test_tmpfs_files_count_as_memory(stage: Any, started: Any) -> None:
     """H17: files in tmpfs count as memory; filling it is attributed to the command, even if process 1 is killed."""
     fill = "head -c 400000000 /dev/zero > /dev/shm/x; head -c 200000000 /dev/zero > /tmp/x; echo filled; exit 0"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from agentbench_core import installed
 from agentbench_integrity import plugin
 from agentbench_testing.fixtures import MakeTask, RunAgentbench
@@ -27,6 +29,7 @@ def test_the_attack_for_other_plugins() -> None:
     assert registered == [("adversaries", "agentbench_integrity.attack.registered:attack")]
 
 
+@pytest.mark.long
 def test_run_without_the_plugin_names_both_remedies(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
     """Without the plugin a run does not fall back to an unchecked scorer; the error names both remedies."""
     task = make_task()
@@ -40,6 +43,7 @@ def test_run_without_the_plugin_names_both_remedies(make_task: MakeTask, run_age
     assert "1 of 1 scored attempts passed" in done.out
 
 
+@pytest.mark.long
 def test_an_attack(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
     """``tasks attack`` runs one adversary and the controls."""
     task = make_task()

@@ -335,6 +335,7 @@ REQUESTS = st.builds(
 )
 
 
+@pytest.mark.release
 @given(REQUESTS)
 @settings(deadline=None, max_examples=300)
 def test_any_request_gets_a_reply(request: Request) -> None:

@@ -108,6 +108,7 @@ def test_each_call_has_a_unique_id() -> None:
     assert [one.id for one in (*made.tool_calls, *later.tool_calls)] == ["call-1", "call-3"]
 
 
+@pytest.mark.release
 def test_it_fixes_a_program_with_the_documented_command(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
     """It uses the agent `baseline` and the default sandbox."""
     task = make_task(

@@ -102,6 +102,7 @@ class Shell:
         return command != END
 
 
+@pytest.mark.release
 def test_it_searches_and_applies_the_change_that_helps(program: Path) -> None:
     shell = Shell(program)
     while shell.turn():

@@ -130,6 +130,7 @@ def test_refusals_between_successes_do_not_stop_the_run() -> None:
         provider.close()
 
 
+@pytest.mark.long
 def test_outages_do_not_stop_the_run() -> None:
     """F19: until the server recovers, calls wait, and only one probe is sent per interval."""
     clock, responder = FastClock(), AtOnce(always(error(503)))

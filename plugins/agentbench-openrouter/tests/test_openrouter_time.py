@@ -463,6 +463,7 @@ def test_refusing_proxy_costs_nothing(hangs: bool, monkeypatch: pytest.MonkeyPat
     assert [failure.usage and failure.usage.cost_usd for failure in call.failures] == [0]
 
 
+@pytest.mark.long
 def test_200_calls_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each on its own connection; the second round reuses them."""
     monkeypatch.setattr("agentbench_openrouter.client._KEEP_ALIVE_SEC", 10 * SLOW)

@@ -26,6 +26,7 @@ def lost_for_good(draw: np.random.Generator, tasks: int) -> tuple[Any, Any]:
     return np.where(lost, 1, a), np.where(lost, 0, a)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("world", "truth"), [(mixed, 0.0), (lost_for_good, -0.08)])
 def test_interval_with_repeats_has_its_nominal_coverage(world: Callable[..., Any], truth: float) -> None:
     """With 100 tasks and 5 attempts, BCa would cover 93% in the first case and t 90% in the second."""

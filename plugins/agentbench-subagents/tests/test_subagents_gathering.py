@@ -297,6 +297,7 @@ def test_a_file_with_a_line_that_is_too_long_is_listed() -> None:
     assert made.text.endswith("none\n\nOmitted files:\n- a.py: its lines are too long to read")
 
 
+@pytest.mark.long
 def test_an_output_that_names_everything_is_handled_in_time() -> None:
     """Thousands of locations in files with the same name, and every line of one file."""
     files = {f"pkg{number}/__init__.py": "x = 1\n" for number in range(1500)} | {"a.py": "def f(): f()\n" * 4000}

@@ -475,6 +475,7 @@ ANYTHING = (
 )
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(range(len(ANYTHING))), min_size=1, max_size=8))
 def test_any_responses_end_within_the_budget(attempt: Any, chosen: list[int]) -> None:

@@ -94,6 +94,7 @@ def run(tmp_path: Path, shop_task: Path) -> Run:
     return go
 
 
+@pytest.mark.long
 def test_context_packer(run: Run, fix: str) -> None:
     """The message with the manifest is recorded."""
     ran = run("context_packer", {"agent": [("apply_patch", {"unified_diff": fix})]})
@@ -104,6 +105,7 @@ def test_context_packer(run: Run, fix: str) -> None:
     assert "- src/shop/money.py: all 2 lines, about" in first
 
 
+@pytest.mark.long
 def test_subagents(run: Run, fix: str) -> None:
     """Delegations are events, steps name their agent, and the searcher uses the tool of this plugin."""
     found = {"files": [{"path": "src/shop/money.py", "why": "it sums"}]}
@@ -152,6 +154,7 @@ def test_an_endless_search(run: Run, limit: str, outcome: str, failure: str) -> 
     assert (ran.record["outcome"], ran.record["result"]["failure_reason"]) == (outcome, failure)
 
 
+@pytest.mark.long
 def test_steps_that_are_used_up(run: Run) -> None:
     """The agent tries one more step than allowed, and the harness records that."""
     header = "--- a/src/shop/money.py\n+++ b/src/shop/money.py\n@@ -1,2 +1,3 @@\n"

@@ -114,6 +114,7 @@ def test_only_plain_data_has_a_source() -> None:
     assert source_of((1,)) == "(1,)"
 
 
+@pytest.mark.long
 def test_hostile_calls_are_observed_without_harm(tmp_path: Path) -> None:
     """M10: huge, cyclic and disguised values, exceptions, exits, output and endless loops each get their own line."""
     (tmp_path / "plan.json").write_text(json.dumps({"order": [*range(17)], "seconds": 2.0}))

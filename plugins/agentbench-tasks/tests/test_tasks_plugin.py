@@ -26,6 +26,7 @@ def test_the_commands() -> None:
     ]
 
 
+@pytest.mark.long
 def test_new_task_is_valid(run_agentbench: RunAgentbench, tmp_path: Path) -> None:
     """With the core's scorer, which needs no calibration."""
     made = run_agentbench("tasks", "new", "first", "--suite", "mine", cwd=tmp_path)

@@ -28,7 +28,7 @@ def _end_of_litter() -> Iterator[None]:
     BROKEN["end"]()
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.parametrize("check", CHECKS)
 def test_each_check_fails_on_its_double(check: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The failure is an assertion of the check."""

@@ -79,6 +79,7 @@ def cookies_of(served: Any) -> str:
         return "; ".join(f"{name}={value}" for name, value in client.cookies.items())
 
 
+@pytest.mark.long
 def test_pages_need_the_token(served: Any) -> None:
     """V01: requests without the cookie are refused, including requests with a wrong, shortened or repeated token."""
     with httpx.Client(base_url=served.origin, trust_env=False) as stranger:
@@ -153,6 +154,7 @@ def test_every_answer_has_the_headers(served: Any) -> None:
         assert all(source.startswith("'sha256-") for source in policy.get("script-src", "").split())
 
 
+@pytest.mark.long
 def test_pages_are_read_only(runs: Path, serve: Serve) -> None:
     """V08: methods other than GET and HEAD are refused, and nothing in the run changes."""
     before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
@@ -166,6 +168,7 @@ def test_pages_are_read_only(runs: Path, serve: Serve) -> None:
     assert {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.long
 def test_files_are_plain_text(runs: Path, serve: Serve) -> None:
     """V06: a page written by an agent is shown as text, which the browser must not interpret."""
     (runs / "a" / "tasks" / "one" / "bytes.svg").write_bytes(b"\xff\xfe<svg onload=alert(1)>")
@@ -212,6 +215,7 @@ def test_paths_stay_inside_the_run(runs: Path, serve: Serve) -> None:
         assert SECRET.encode() not in response.body
 
 
+@pytest.mark.long
 def test_links_in_the_place_of_runs_and_their_files(runs: Path, serve: Serve) -> None:
     """V05: a link to a run is not listed or opened, and a run whose records are a link is refused."""
     elsewhere = runs.parent / "elsewhere"
@@ -262,6 +266,7 @@ def test_only_the_loopback_interface_is_used(served: Any) -> None:
     assert not any(each.endswith(f":{port:04X}") for each in local - {f"0100007F:{port:04X}"})
 
 
+@pytest.mark.long
 def test_port_in_use(runs: Path, run_agentbench: RunAgentbench) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -286,6 +291,7 @@ def test_ctrl_c_ends_the_server_and_its_streams(runs: Path, serve: Serve) -> Non
     assert served.process.stderr.read() == "stop with Ctrl-C\n\n"
 
 
+@pytest.mark.long
 def test_missing_directory(run_agentbench: RunAgentbench, tmp_path: Path) -> None:
     done = run_agentbench("view", cwd=tmp_path)
     assert done.code == 2

@@ -173,6 +173,7 @@ def test_two_machines(
     assert {name for task in TASKS for name in look.starts(two, task)} <= {"w1", "w2"}
 
 
+@pytest.mark.long
 def test_a_worker_is_interrupted(gates: Any, head: Any, start: Any, agentbench: Any, look: Any) -> None:
     """Other workers repeat its attempts. A worker without the run's sandbox is refused."""
     for name in ("one", "two"):

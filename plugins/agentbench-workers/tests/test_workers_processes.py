@@ -77,6 +77,7 @@ def stage(start: Any, gates: Any, look: Any) -> Callable[..., Stage]:
     return begin
 
 
+@pytest.mark.long
 def test_one_worker_is_killed(stage: Any, look: Any) -> None:
     """The other one repeats its attempt, and both are recorded once."""
     at = stage()
@@ -93,6 +94,7 @@ def test_one_worker_is_killed(stage: Any, look: Any) -> None:
     at.check(lost=1)
 
 
+@pytest.mark.long
 def test_all_workers_are_killed(stage: Any, look: Any) -> None:
     """The run stops because the last worker has ended, and can be resumed."""
     at = stage()
@@ -111,7 +113,7 @@ def test_all_workers_are_killed(stage: Any, look: Any) -> None:
     at.check(lost=2)
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_worker_is_stopped(stage: Any, look: Any) -> None:
     """Another worker repeats its attempt after the lease. When it continues, it is refused, and ends before the run."""
     at = stage("--set", "executor.lease_sec=4")
@@ -133,6 +135,7 @@ def test_a_worker_is_stopped(stage: Any, look: Any) -> None:
     at.check(lost=1)
 
 
+@pytest.mark.long
 def test_ctrl_c(stage: Any, look: Any) -> None:
     """Running attempts are recorded as interrupted, no process is left, and the run can be resumed."""
     at = stage()
@@ -149,6 +152,7 @@ def test_ctrl_c(stage: Any, look: Any) -> None:
     at.check(lost=2)
 
 
+@pytest.mark.long
 def test_the_coordinator_is_killed(stage: Any, look: Any) -> None:
     """Its workers and all their processes end by themselves, and the run can be resumed."""
     at = stage()
@@ -162,6 +166,7 @@ def test_the_coordinator_is_killed(stage: Any, look: Any) -> None:
     at.check(lost=2)
 
 
+@pytest.mark.long
 def test_a_run_under_way(stage: Any, agentbench: Any, look: Any) -> None:
     """`runs show` names the workers of ended and running attempts; `report` contains the results."""
     at = stage()
@@ -206,6 +211,7 @@ def test_what_a_running_worker_knows(stage: Any, look: Any) -> None:
     at.check(lost=0)
 
 
+@pytest.mark.long
 def test_equal_to_a_run_in_threads(make_suite: Any, make_task: Any, agentbench: Any, look: Any) -> None:
     """Records, files and types of events, for tasks that pass, fail and cannot be set up.
 

@@ -163,6 +163,7 @@ def test_the_client_says_why_it_was_refused(serve: Serve) -> None:
     assert "refused the call 'hello': the token of this run is missing or wrong" in caught.value.message
 
 
+@pytest.mark.long
 def test_large_requests(serve: Serve) -> None:
     """Almost the limit is accepted. Above it, or with a wrong token, the reason arrives although nobody reads."""
     server = serve()

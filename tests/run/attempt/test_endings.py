@@ -676,6 +676,7 @@ def test_interrupt_marks_running_attempts(make_task: Any, plugin: Any, records: 
     assert "not attempted: 2 of 3" in out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slow", ["scorer=slow", "reporters=[slow, console]"])
 def test_first_interrupt_ends_slow_scoring_and_reports(make_task: Any, plugin: Any, records: Any, slow: str) -> None:
     """During scoring, the attempt is interrupted; during a report, only that report is missing."""

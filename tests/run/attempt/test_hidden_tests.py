@@ -174,6 +174,7 @@ def single(overlaid: Overlaid) -> Overlaid:
     return make
 
 
+@pytest.mark.long
 def test_single_hidden_files_overlay_the_root(single: Overlaid, agentbench: Any, records: Any, plugin: Any) -> None:
     """Other files stay. What an agent changes in the hidden files, or adds next to them, is discarded."""
     listing = f"find src tests -type f -not -name '*.pyc' | sort | tr '\\n' ' ' > {Path.cwd()}/seen; "

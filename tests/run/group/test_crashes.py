@@ -178,7 +178,7 @@ def whole(new_trial: Callable[..., Trial]) -> Trial:
     return uninterrupted(new_trial("whole"))
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_kill_at_every_step(new_trial: Callable[..., Trial], whole: Trial) -> None:
     """F01: alternately before a step and halfway through it, until the run ends before the crash.
 
@@ -211,7 +211,7 @@ def test_a_kill_at_every_step(new_trial: Callable[..., Trial], whole: Trial) -> 
     assert crashed == [True] * steps + [False]
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_kill_at_every_step_of_a_resumption(new_trial: Callable[..., Trial], whole: Trial) -> None:
     """F01: a resume has steps, too: torn lines, the record of the dead attempt, its superseded files."""
     expected, steps = whole.view(), whole.steps()
@@ -237,7 +237,7 @@ def test_a_kill_at_every_step_of_a_resumption(new_trial: Callable[..., Trial], w
     assert all(crashed)
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_kill_at_random_instants(new_trial: Callable[..., Trial]) -> None:
     """F02: mostly while an agent is running."""
     expected = uninterrupted(new_trial("whole", sleep="0.6")).view()

@@ -75,6 +75,7 @@ def script(plugin: Any) -> Callable[[str], Output]:
     return run
 
 
+@pytest.mark.long
 @pytest.mark.mounts
 @pytest.mark.parametrize(("agent", "repeats"), [("noisy", 6), ("talks", 6)])
 def test_full_disk_stops_the_run_and_it_can_be_resumed(
@@ -157,7 +158,7 @@ def test_results_that_cannot_be_written(make_task: Any, agentbench: Any, script:
     assert (output.out + output.err).count("error: cannot write to there/") == 2
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.mounts
 def test_a_disk_that_is_nearly_full_is_waited_for(make_task: Any, script: Callable[[str], Output]) -> None:
     """F29, H13: the next phase waits; it is not the agent's failure, and the time does not count."""

@@ -204,6 +204,7 @@ def test_worker_that_exits_the_process(make_task: Any, site: str, agentbench_pro
     assert [record.supersedes is not None for record in open_run(run).records()] == [True, False]
 
 
+@pytest.mark.long
 def test_a_worker_that_hangs_is_replaced(
     make_task: Any, site: str, agentbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

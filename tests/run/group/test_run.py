@@ -175,6 +175,7 @@ VANDAL = """
 """
 
 
+@pytest.mark.long
 def test_expected_tests_are_judged_one_by_one(make_task: Any, agentbench: Any, records: Records) -> None:
     """Failures of other tests do not count. A test that the reference solution fails is the task's fault."""
     test = """\

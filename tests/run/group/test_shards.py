@@ -76,6 +76,7 @@ def event_types(run: RunView) -> list[str]:
     return sorted(type(entry.event).__name__ for entry in run.events() if entry.attempt_id)
 
 
+@pytest.mark.long
 def test_three_machines_and_one(agentbench: Agentbench, suite: Path) -> None:
     """The merged run has the records, files and events of the run of one machine; a partial one can be resumed."""
     assert agentbench(*plan(out="whole")).code == 0
@@ -154,6 +155,7 @@ def test_variants_of_a_pair_share_a_machine(agentbench: Agentbench, suite: Path)
     assert "all attempts are already recorded" in agentbench("run", *both).err
 
 
+@pytest.mark.long
 def test_a_merged_run_is_replayed(agentbench: Agentbench, make_suite: Any) -> None:
     """The recorded responses of all shards answer the calls, and the records say so."""
     make_suite(["a", "b"])
@@ -174,6 +176,7 @@ def test_a_merged_run_is_replayed(agentbench: Agentbench, make_suite: Any) -> No
     assert len(calls[0]) == 2
 
 
+@pytest.mark.long
 def test_a_shard_is_resumed_as_a_shard(agentbench: Agentbench, suite: Path) -> None:
     """A killed machine runs the rest of its own attempts."""
     shard = plan("--shard", f"2/{SHARDS}", "--workers", "1", out="machine-2")

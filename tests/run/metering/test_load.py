@@ -160,7 +160,7 @@ def test_sleeping_agent_has_no_load_label(attempt: Any) -> None:
     assert "processor" not in evidence(record)
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.docker
 def test_tests_throttled_by_their_limit_have_a_label(
     attempt: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -149,6 +149,7 @@ def test_a_replay_uses_the_prompts_of_the_run(twelve: None, agentbench: Any, opt
     assert agentbench("replay", str(run_directory()), *v2, "--allow-unisolated", "--out", "other").code == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "until", "code", "unscored"),
     [

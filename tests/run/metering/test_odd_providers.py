@@ -331,6 +331,7 @@ def test_a_secret_in_an_error_is_not_on_the_screen(
     assert "very-secret" not in done.err + done.out
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("little_grace")
 @pytest.mark.parametrize("does", ["fine", "fails and answers"])
 def test_an_exchange_that_ends_with_its_attempt_is_recorded(

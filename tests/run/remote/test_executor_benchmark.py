@@ -14,6 +14,7 @@ import agentbench_core
 BENCHMARK = Path(agentbench_core.__file__).parent.parent / "benchmarks/executor.py"
 
 
+@pytest.mark.release
 def test_connections_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each thread of a worker keeps its connection, and the bytes of a call do not grow with the conversation."""
     spec = importlib.util.spec_from_file_location("benchmark_of_executors", BENCHMARK)

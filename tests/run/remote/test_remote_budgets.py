@@ -227,6 +227,7 @@ def waiting_once(seconds: int) -> Callable[[Mapping[str, Any], Seen], Reply]:
     return failing_from(works, 1, error(429, "slow down", headers={"Retry-After": str(seconds)}), until=1)
 
 
+@pytest.mark.long
 def test_waiting_for_the_provider_extends_the_attempt(stage: Stage, make_suite: Any) -> None:
     """W12: longer than its whole time, as in threads."""
     stage.responder = waiting_once(3)
@@ -255,6 +256,7 @@ def test_an_extension_is_known_before_the_wait(stage: Stage, monkeypatch: pytest
     stage.act(act)
 
 
+@pytest.mark.long
 def test_time_is_that_of_the_attempt(stage: Stage, make_suite: Any) -> None:
     """W12: a provider that takes too long ends the attempt at its deadline, as in threads."""
     stage.responder = lambda request, seen: replace(works(request, seen), delay=3)

@@ -38,7 +38,7 @@ def sequence(stage: Stage) -> list[str]:
     return recorded.methods
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.parametrize("arrives", [False, True], ids=["before", "after"])
 def test_a_worker_dies_at_each_call(stage: Stage, sequence: list[str], arrives: bool) -> None:
     """W01: before or after the call arrived; what was lent to it is repeated by another worker."""
@@ -106,7 +106,7 @@ def equal(run: Any, threads: Any) -> None:
     assert run.spent_usd() == pytest.approx(threads.spent_usd())
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
 def test_a_connection_breaks_at_each_call(stage: Stage, sequence: list[str], answered: bool) -> None:
     """W02: the call is repeated; nothing is lost or doubled, and the run equals one in threads."""

@@ -206,6 +206,7 @@ def test_an_interrupt_ends_attempts_on_workers(stage: Stage) -> None:
     assert check(run, 3) == [interrupted.attempt_id]
 
 
+@pytest.mark.long
 def test_an_interrupt_waits_for_no_worker(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """F16: an attempt whose worker does not conclude it is recorded after a time."""
     monkeypatch.setattr(lending, "_GRACE_SEC", 0.2)
@@ -235,7 +236,7 @@ def test_an_interrupt_waits_for_no_worker(stage: Stage, monkeypatch: pytest.Monk
     assert check(run, 1) == [interrupted.attempt_id]
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_the_writer_crashes_at_each_step(
     new_trial: Callable[..., Trial], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

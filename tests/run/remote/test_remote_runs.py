@@ -49,6 +49,7 @@ def test_workers_and_threads_give_the_same_run(make_suite: Any, agentbench: Agen
     assert all(entry.event.worker == "" for entry in threads.events() if isinstance(entry.event, TaskStarted))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("agent", ["baseline", "subagents"])
 def test_model_calls_are_made_by_the_coordinator(
     make_suite: Any, agentbench: Agentbench, monkeypatch: pytest.MonkeyPatch, agent: str

@@ -443,6 +443,7 @@ def valid(lent: Lent, method: str) -> Any:
 METHODS = ["hello", "take", "run", "task", "source", "beat", "send", "model", "finish"]
 
 
+@pytest.mark.long
 def test_any_document_is_answered(stage: Stage) -> None:
     """W06: no document of a worker raises an exception, stops the run, or has an effect on another attempt."""
 

@@ -535,7 +535,7 @@ def test_label_of_phases_is_not_truncated_within_a_phase(tmp_path: Path, report_
 # --- size --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_memory_does_not_grow_with_the_run(tmp_path: Path) -> None:
     """Four times as many attempts need about the same peak memory."""
 
