@@ -89,7 +89,7 @@ def _conditions(run: RunView, records: Sequence[AttemptRecord]) -> Iterator[str]
     if unscored:
         yield f"not scored (infrastructure errors, not failures): {unscored}"
     if run.manifest.shard:
-        yield f"shard {run.manifest.shard}: only part of the attempts; merge the runs of all shards before comparing"
+        yield f"shard {run.manifest.shard} has only part of the attempts; merge the runs of all shards before comparing"
     planned = run.manifest.planned
     if planned > len(records):
         yield f"not attempted: {planned - len(records)} of {planned}"
@@ -163,7 +163,7 @@ def _usage(run: RunView, records: Sequence[AttemptRecord]) -> str:
         tokens = sum(usage.prompt_tokens + usage.completion_tokens for usage in used)
         names = ", ".join(sorted({record.model.name for record in records if record.model}))
         known, spent = sum(usage.cost_usd for usage in used), run.spent_usd()
-        lines.append(f"- model {_text(names)}: {calls} calls, {tokens} tokens, {known:.4f} USD")
+        lines.append(f"- model {_text(names)}: {calls} call{'s' * (calls != 1)}, {tokens} tokens, {known:.4f} USD")
         if spent > known + 0.00005:
             why = "including superseded attempts and calls with unknown cost"
             lines.append(f"- spent at most: {spent:.4f} USD, {why}")

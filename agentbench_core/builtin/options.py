@@ -33,7 +33,7 @@ class RepairOptions:
         minimum=1,
     )
     prompt_version: Literal["v1", "v2"] = option(
-        "v2", help="version of the prompts and messages to the model; v1: as in earlier releases"
+        "v2", help="version of the prompts and messages for the model; v1: as in earlier releases"
     )
 
 
@@ -60,21 +60,21 @@ class ScriptedOptions:
 class ListFilesOptions:
     """Options of the ``list_files`` tool."""
 
-    max_paths: int = option(2000, help="maximum paths in one result", minimum=1)
+    max_paths: int = option(2000, help="maximum number of paths per result", minimum=1)
 
 
 @attrs.frozen(kw_only=True)
 class ReadFileOptions:
     """Options of the ``read_file`` tool."""
 
-    max_chars: int = option(60_000, help="maximum characters in one result", minimum=1)
+    max_chars: int = option(60_000, help="maximum number of characters per result", minimum=1)
 
 
 @attrs.frozen(kw_only=True)
 class SearchOptions:
     """Options of the ``search`` tool."""
 
-    max_results: int = option(200, help="maximum lines in one result", minimum=1)
+    max_results: int = option(200, help="maximum number of lines per result", minimum=1)
 
 
 @attrs.frozen(kw_only=True)
@@ -82,5 +82,5 @@ class RunOptions:
     """Options of the ``run`` tool."""
 
     max_chars: int = option(
-        30_000, help="maximum characters of each stream in one result; the middle is omitted", minimum=1
+        30_000, help="maximum number of characters per stream and result; the middle is omitted", minimum=1
     )

@@ -268,7 +268,7 @@ def _difference(recorded: _Answer, request: Request, key: _RequestKey) -> Sequen
     names = (f"recorded, message {same + 1}", f"now, message {same + 1}")
     lines = list(difflib.unified_diff(*pair, *names, n=_CONTEXT, lineterm=""))
     more = len(lines) - _SHOWN
-    return [*lines[:_SHOWN], *([f"[{more} more lines]"] if more > 0 else [])]
+    return [*lines[:_SHOWN], *([f"[{more} more line{'s' * (more != 1)}]"] if more > 0 else [])]
 
 
 def _lines(request: Request, with_head: bool, index: int) -> Sequence[str]:

@@ -82,8 +82,9 @@ def _that_run(app: App, typed: dict[str, Any], globs: Sequence[str]) -> Iterator
     )
     if selected.complete:
         variants = gathered_variants(app, selected.variants, selected.tasks, problems, allow_unisolated=False)
+        tasks = f"{len(selected.tasks)} task{'s' * (len(selected.tasks) != 1)}"
         for variant in variants:
-            yield Check("agent", "ok", f"{variant.agent_names or 'none'} ({len(selected.tasks)} tasks)")
+            yield Check("agent", "ok", f"{variant.agent_names or 'none'} ({tasks})")
     yield from (Check.failure("settings", error) for error in problems.errors)
     shown = []
     for resolved in selected.variants.values() or [selected.shared]:

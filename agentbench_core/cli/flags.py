@@ -59,7 +59,7 @@ set_flag = click.option(
     "assignments",
     metavar="KEY=VALUE",
     multiple=True,
-    help="Set any setting, such as limits.max_steps=10; `agentbench config show` lists them. Repeatable.",
+    help="Set any setting, for example limits.max_steps=10; `agentbench config show` lists all settings. Repeatable.",
 )  #: adds `--set KEY=VALUE` as `assignments`
 _workers_flag = click.option("--workers", type=int, help="Number of attempts to run in parallel. [default: 2]")
 _executor_flag = click.option(
@@ -74,7 +74,7 @@ task_flag = click.option(
     metavar="GLOB",
     shell_complete=task_ids,
     multiple=True,
-    help="Use only tasks whose id matches GLOB, such as 'fix-*'. Repeatable.",
+    help="Use only tasks whose id matches GLOB, for example 'fix-*'. Repeatable.",
 )  #: adds `--task GLOB` as `task_globs`
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")  #: adds `--json`
 _out_flag = click.option("--out", metavar="DIR", help="Directory for run directories. [default: artifacts/runs]")
@@ -90,7 +90,9 @@ def _all_of(*flags: Callable[[F], F]) -> Callable[[F], F]:
 
 
 replay_flags = _all_of(
-    click.option("--tasks", metavar="DIR", help="Directory of suites. [default: same as the original run]"),
+    click.option(
+        "--tasks", metavar="DIR", help="Directory that contains the suites. [default: same as the original run]"
+    ),
     click.option(
         "--sandbox",
         metavar="NAME",
@@ -120,7 +122,7 @@ suite_flags = _all_of(
         shell_complete=suite_names,
         help="Suite of tasks: a directory in --tasks. [default: custom-dev]",
     ),
-    click.option("--tasks", metavar="DIR", help="Directory of suites. [default: tasks]"),
+    click.option("--tasks", metavar="DIR", help="Directory that contains the suites. [default: tasks]"),
 )
 """The flags that select tasks."""
 
@@ -210,7 +212,7 @@ tasks_flag = click.option(
     metavar="DIR",
     default=lambda: run_settings().tasks,
     show_default=False,
-    help="Directory of suites. [default: tasks]",
+    help="Directory that contains the suites. [default: tasks]",
 )
 """``--tasks`` for commands that do not run anything."""
 

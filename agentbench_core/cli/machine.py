@@ -47,7 +47,7 @@ def cache_checks() -> Iterator[Check]:
     leftovers = Scratch.leftovers()
     if leftovers:
         total = size_text(sum(map(bytes_of, leftovers)))
-        detail = f"directories of killed runs in {tempfile.gettempdir()}: {len(leftovers)}, {total}"
+        detail = f"directories left by killed runs in {tempfile.gettempdir()}: {len(leftovers)}, {total}"
         yield Check("leftovers", "warning", detail, _removal(leftovers))
 
 

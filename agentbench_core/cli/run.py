@@ -75,7 +75,7 @@ _UNISOLATED = click.option(
     "tags",
     metavar="KEY=VALUE",
     multiple=True,
-    help="Tag the run, to find it with `agentbench runs list --tag`. Repeatable.",
+    help="Add a tag to the run, so that `agentbench runs list --tag` can find it. Repeatable.",
 )
 @click.option(
     "--shard",
@@ -256,7 +256,7 @@ def _report_unreplayed(group: RunPlan, finished: Sequence[RunResult], shown: Dis
     ]
     if missed:
         first, more = missed[0], f", and {len(missed) - 1} more" if len(missed) > 1 else ""
-        shown.message(f"not replayed (see `agentbench runs show` for the reason): {first}{more}")
+        shown.message(f"some attempts were not replayed (see `agentbench runs show` for the reasons): {first}{more}")
     return bool(missed)
 
 

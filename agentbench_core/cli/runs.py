@@ -174,6 +174,6 @@ def _cost(run: RunDirectory, records: Sequence[AttemptRecord]) -> Sequence[tuple
     spent = run.spent_usd()
     maximum = f"{spent:.4f} USD at most, including superseded attempts and exchanges with unknown cost"
     return (
-        ("model", f"{names}: {calls} calls, {tokens} tokens, {cost:.4f} USD{replayed}"),
+        ("model", f"{names}: {calls} call{'s' * (calls != 1)}, {tokens} tokens, {cost:.4f} USD{replayed}"),
         *([("cost", maximum)] if spent > cost + 0.00005 else []),
     )

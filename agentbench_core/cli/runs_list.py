@@ -26,13 +26,13 @@ runs_out_flag = click.option(
     metavar="DIR",
     default=lambda: run_settings().out,
     show_default=False,
-    help="Directory of run directories. [default: artifacts/runs]",
+    help="Directory that contains the run directories. [default: artifacts/runs]",
 )  #: adds `--out DIR`, where commands look for runs
 
 _GLOBS = {
-    "suite": "Only runs of this suite; may be a glob, such as 'custom-*'.",
+    "suite": "Only runs of this suite; may be a glob, for example 'custom-*'.",
     "variant": "Only runs of this variant; may be a glob.",
-    "model": "Only runs with this model; may be a glob, such as 'anthropic/*'.",
+    "model": "Only runs with this model; may be a glob, for example 'anthropic/*'.",
     "status": "Only runs with this status: completed, interrupted, stopped, running or unfinished; may be a glob.",
 }
 
@@ -41,7 +41,7 @@ def _day(_context: click.Context, _option: click.Parameter, text: str | None) ->
     try:
         return None if text is None else datetime.date.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is not a date such as 2025-03-01.") from None
+        raise click.BadParameter(f"{text!r} is not a valid date; example: 2025-03-01.") from None
 
 
 def run_filters(command: Callable[..., R]) -> Callable[..., R]:
@@ -98,7 +98,8 @@ def selected_runs(out: Path, selects: RunFilter, filters: str, *, as_json: bool)
     every = list_runs(out, lambda error: say(f"skipped: {error.message}", err=True))
     runs = [run for run in every if selects(run)]
     if not runs and every:
-        say(f"no run in {out} matches {filters} (runs: {len(every)})", err=as_json)
+        searched = f"{len(every)} run{'s' * (len(every) != 1)} searched"
+        say(f"no run in {out} matches {filters} ({searched})", err=as_json)
     elif not runs:
         say(f"no runs in {out}{'' if out.exists() else near(out)}", err=as_json)
     return runs

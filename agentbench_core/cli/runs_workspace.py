@@ -53,7 +53,7 @@ def write_final_workspace(run_dir: Path, attempt: str, into: Path, root: str) ->
     if task is None:
         raise InputError(
             f"suite {run.manifest.suite!r} in {root} has no task {task_id!r}",
-            remedy="Pass the directory of suites that the run used: --tasks DIR",
+            remedy="Pass the directory that contains the run's suites: --tasks DIR",
         )
     if task.spec.repo.commit != state.commit:
         raise InputError(
@@ -65,7 +65,7 @@ def write_final_workspace(run_dir: Path, attempt: str, into: Path, root: str) ->
     say(f"wrote {into}")
     missing = [*(link.path for link in state.links), *(one.path for one in state.omitted), *state.odd]
     if missing:
-        say(f"note: not included, see {layout.WORKSPACE}: {name_some(missing)}", err=True)
+        say(f"note: some files are not included (see {layout.WORKSPACE}): {name_some(missing)}", err=True)
     if not is_whole:
         say("note: files that setup wrote into the workspace are not included", err=True)
 

@@ -23,7 +23,7 @@ def _day(_context: click.Context, _option: click.Parameter, text: str | None) ->
     try:
         return None if text is None else datetime.date.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is not a date such as 2025-03-01.") from None
+        raise click.BadParameter(f"{text!r} is not a valid date; example: 2025-03-01.") from None
 
 
 def date_flags(command: Callable[..., R]) -> Callable[..., R]:
@@ -65,9 +65,9 @@ def dated(tasks: Sequence[Task], dates: DateRange) -> Sequence[Task]:
     if tasks and not chosen:
         other = len(tasks) - undated
         raise InputError(
-            f"no task matches {dates}: other dates: {other}, no date: {undated}",
+            f"no task matches {dates} (different date: {other}, no date: {undated})",
             remedy="To list dates: agentbench tasks list. To set one, add provenance.date to task.yaml.",
         )
     if undated and dates.is_limited:
-        say(f"note: {dates}: {undated} of {len(tasks)} tasks left out because they have no date", err=True)
+        say(f"note: {dates}: {undated} of {len(tasks)} tasks left out (no date)", err=True)
     return chosen

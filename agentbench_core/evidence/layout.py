@@ -70,4 +70,6 @@ def shorten(text: str, lines: int = LOG_LINES) -> str:
     every = text.splitlines(keepends=True)
     if len(every) <= 2 * lines:
         return text
-    return "".join([*every[:lines], f"[... {len(every) - 2 * lines} lines left out ...]\n", *every[-lines:]])
+    omitted = len(every) - 2 * lines
+    cut = f"[... {omitted} line{'s' * (omitted != 1)} left out ...]\n"
+    return "".join([*every[:lines], cut, *every[-lines:]])

@@ -120,7 +120,7 @@ class RunDirectory:
                 elif value["cost_usd"] is not None:
                     costs[key] = float(value["cost_usd"])
             except (KeyError, TypeError, ValueError, OverflowError) as error:
-                raise journal.damaged(where, f"a field is missing or wrong: {error}") from None
+                raise journal.damaged(where, f"a field is missing or invalid: {error}") from None
         return sum(costs.values())
 
     def unverified_records(self) -> int:

@@ -237,7 +237,7 @@ def _moment(path: Path, text: str) -> datetime.datetime:
     try:
         return datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
     except (ValueError, OverflowError):
-        raise journal.damaged(str(path), f"{text[:60]!r} is not a time") from None
+        raise journal.damaged(str(path), f"{text[:60]!r} is not a valid time") from None
 
 
 def _results(attempts: Iterable[_Attempt]) -> Sequence[_Attempt]:

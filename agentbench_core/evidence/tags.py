@@ -25,7 +25,7 @@ def parse_tag(text: str) -> tuple[str, str]:
     """The key and the value of ``KEY=VALUE``. Raises InputError if it has a different form."""
     key, equals, value = text.partition("=")
     if not equals:
-        raise InputError(f"{text!r} is not a tag", remedy="Write KEY=VALUE, such as ticket=42.")
+        raise InputError(f"{text!r} is not a valid tag", remedy="Use the form KEY=VALUE, for example ticket=42.")
     if problem := _problem(key, value):
         raise InputError(f"tag {text!r}: {problem}")
     return key, value
@@ -86,7 +86,7 @@ def write_tags(directory: Path, tags: Mapping[str, str]) -> None:
 
 def _check(path: Path, tags: Mapping[str, object]) -> None:
     if len(tags) > MOST_TAGS:
-        raise _invalid(path, f"{len(tags)} tags; at most {MOST_TAGS} are allowed")
+        raise _invalid(path, f"{len(tags)} tags are too many; the maximum is {MOST_TAGS}")
     for key, value in tags.items():
         if problem := _problem(key, value):
             raise _invalid(path, f"tag {key[:80]!r}: {problem}")

@@ -37,7 +37,7 @@ class ModelSettings:
     temperature: float | None = option(None, help="sampling temperature; not sent if null", minimum=0)
     top_p: float | None = option(None, help="nucleus sampling; not sent if null", minimum=0)
     max_tokens: int | None = option(
-        None, help="maximum tokens of one completion; null: 2048, or 32000 for agents that are programs", minimum=1
+        None, help="maximum tokens per completion; null: 2048, or 32000 for agents that are programs", minimum=1
     )
     context_tokens: int | None = option(
         None, help="context window in tokens, if the provider does not report it", minimum=1
@@ -49,9 +49,13 @@ class LimitSettings:
     """Limits of every attempt; they override the task's limits."""
 
     max_steps: int | None = option(None, help="maximum number of tool calls", minimum=1)
-    timeout_sec: float | None = option(None, help="seconds for agent and scoring phases", minimum=1, maximum=604_800)
-    tool_timeout_sec: float | None = option(None, help="seconds for one tool call", minimum=1, maximum=604_800)
-    max_tokens: int | None = option(None, help="maximum tokens of all model calls in an attempt", minimum=1)
+    timeout_sec: float | None = option(
+        None, help="time limit for the agent and scoring phases, in seconds", minimum=1, maximum=604_800
+    )
+    tool_timeout_sec: float | None = option(
+        None, help="time limit per tool call, in seconds", minimum=1, maximum=604_800
+    )
+    max_tokens: int | None = option(None, help="maximum tokens for all model calls in an attempt", minimum=1)
     max_cost_usd: float | None = option(None, help="maximum US dollars for all model calls in an attempt", minimum=0)
 
 
@@ -73,12 +77,14 @@ class RunSettings:
     """The suite to run, and the destination of the results."""
 
     suite: str = option("custom-dev", help="suite to run")
-    tasks: str = option("tasks", help="directory of suites")
-    out: str = option("artifacts/runs", help="directory of run directories")
+    tasks: str = option("tasks", help="directory that contains the suites")
+    out: str = option("artifacts/runs", help="directory for run directories")
     workers: int = option(2, help="number of attempts to run in parallel", minimum=1, maximum=1000)
     repeats: int = option(1, help="number of attempts per task and variant", minimum=1)
     max_cost_usd: float | None = option(None, help="maximum cost of each run in US dollars", minimum=0)
-    preflight_sec: float = option(120.0, help="seconds allowed for the preflight of sandbox and model", minimum=1)
+    preflight_sec: float = option(
+        120.0, help="time limit for the preflight checks of the sandbox and the model, in seconds", minimum=1
+    )
     min_free_mb: int = option(200, help="free disk space in MB below which a run pauses", minimum=0)
 
 
@@ -170,7 +176,7 @@ def assignment(text: str) -> Layer:
     """The layer of ``--set a.b=value``; the value is read as YAML."""
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
-        raise InputError(f"--set {text}: expected KEY=VALUE, such as --set limits.max_steps=10")
+        raise InputError(f"--set {text}: expected KEY=VALUE, for example --set limits.max_steps=10")
     return layer(f"--set {text}", _nested({tuple(key.split(".")): parse_yaml(value, f"--set {key}")}))
 
 

@@ -157,9 +157,9 @@ def _status(
         if measured.digest != digest or measured.expires < today:
             is_outdated = True
         elif measured.quarantined or measured.flaky:
-            share = f"{measured.flaky} of {measured.checks} checks were flaky in {name}"
+            share = f"{measured.flaky} of {measured.checks} checks flaked in {name}"
             if measured.flaky == measured.checks:  # edited by hand: a task that always fails is broken, not flaky
-                share = f"all {measured.checks} checks failed in {name}"
+                share = f"{measured.checks} of {measured.checks} checks failed in {name}"
             flakes = f"{share}, {rate_text(measured.flaky, measured.checks)}, {measured.date}"
             result += [flakes] * measured.quarantined
             flakes_seen += [flakes] * bool(measured.flaky)

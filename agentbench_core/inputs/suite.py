@@ -157,7 +157,7 @@ def _read_hidden(task_file: Path, validation: Validation) -> tuple[HiddenFile, .
         return ()
     where = f"{task_file}: validation.files"
     if any(part in ("", ".", "..") for part in name.removesuffix("/").split("/")):
-        raise InputError(f"{where}: {name!r} is not a relative path to a directory next to task.yaml")
+        raise InputError(f"{where}: {name!r} must be a relative path to a directory next to task.yaml")
     directory = _inside(task_file, "validation.files", name)
     if not directory.is_dir():
         raise InputError(f"{where}: {name!r} is not a directory")

@@ -101,7 +101,7 @@ def _milliseconds(began: float) -> str:
 def _check_version(module: object, source: Provenance) -> None:
     declared = getattr(module, "AGENTBENCH_API", hookspecs.API_VERSION)
     if isinstance(declared, bool) or not isinstance(declared, int):
-        raise PluginError(f"AGENTBENCH_API is {declared!r}, which is not an integer such as {hookspecs.API_VERSION}")
+        raise PluginError(f"AGENTBENCH_API must be an integer, for example {hookspecs.API_VERSION}, not {declared!r}")
     if declared > hookspecs.API_VERSION:
         raise PluginError(
             f"it requires version {declared} of the plugin API, but this core provides {hookspecs.API_VERSION}: "
@@ -210,7 +210,7 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
         check_name(name)
         form = REGISTRATIONS[kind].target
         if form and not (isinstance(target, str) and ":" in target):
-            raise PluginError(f"the target of {kind} {name!r} must be {form!r}, not {target!r}")
+            raise PluginError(f"the target of {kind} {name!r} must have the form {form!r}, not {target!r}")
         if kind == "variant" and not isinstance(target, Mapping):
             raise PluginError(f"the settings of variant {name!r} must be a mapping, not {target!r}")
         add(name, target, None, summary, frozenset(), frozenset())

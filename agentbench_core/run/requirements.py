@@ -29,7 +29,8 @@ def check_isolation(agent: Component, sandbox: Component, registry: Registry) ->
         or "a plugin with an isolated sandbox (none is installed)"
     )
     raise UnavailableError(
-        f"refusing to run agent {agent.name!r}, which uses a model, in sandbox {sandbox.name!r}, which is not isolated",
+        f"refusing to run agent {agent.name!r}, which uses a model, in the {sandbox.name!r} sandbox, which is not "
+        "isolated",
         remedy=f"Use {choice}, or pass --allow-unisolated if this machine is disposable.",
     )
 
@@ -48,5 +49,5 @@ def check_program_support(agent: Component, used: Component, registry: Registry)
         able = [f"--{used.kind} {c.name}" for c in registry.all(used.kind) if capability in c.capabilities]
         raise UnavailableError(
             f"agent {agent.name!r} cannot be used with {used.kind} {used.name!r}, which {problem}",
-            remedy=f"Use {' or '.join(able) or f'a plugin whose {used.kind} has the capability {capability}'}.",
+            remedy=f"Use {' or '.join(able) or f'a plugin whose {used.kind} has the `{capability}` capability'}.",
         )

@@ -38,7 +38,7 @@ def run_preflight(component: Component, question: Callable[[], T], *, seconds: f
         raise UnavailableError(
             f"{who} of {component.source.distribution} did not complete its {what} within {seconds:g} s",
             remedy="Allow more time: --set run.preflight_sec=600. "
-            f"Or choose another {component.kind}: agentbench plugins list",
+            f"Or choose a different {component.kind}: agentbench plugins list",
         )
     try:
         return future.result()
@@ -165,5 +165,5 @@ class DiskGuard:
         for directory in self._paths:
             free = shutil.disk_usage(directory).free
             if free < self._min_free:
-                return f"only {free >> 20} MB are free at {directory}, but run.min_free_mb is {self._min_free >> 20}"
+                return f"only {free >> 20} MB is free in {directory}, but run.min_free_mb is {self._min_free >> 20}"
         return ""

@@ -20,7 +20,7 @@ MOST_ATTEMPTS = 1_000_000
 
 def _check_numbers(shard: Shard, _: Any, count: int) -> None:
     if not 1 <= shard.index <= count <= MOST_SHARDS:
-        raise ValueError(f"{shard.index}/{count} is not a shard: expected I/N with 1 <= I <= N <= {MOST_SHARDS}")
+        raise ValueError(f"{shard.index}/{count} is not a valid shard: expected I/N with 1 <= I <= N <= {MOST_SHARDS}")
 
 
 @attrs.frozen
@@ -53,11 +53,11 @@ def parse_shard(text: str) -> Shard:
     match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
     try:
         if match is None:
-            raise ValueError(f"{text!r} is not a shard")
+            raise ValueError(f"{text!r} is not a valid shard")
         return Shard(index=int(match[1]), count=int(match[2]))
     except ValueError as error:
         raise InputError(
-            str(error), remedy="Pass the number of the shard and the total number of shards, such as 2/8."
+            str(error), remedy="Pass the shard number and the total number of shards, for example 2/8."
         ) from None
 
 
@@ -73,5 +73,5 @@ def planned_count(task_ids: Collection[str], repeats: int, shard: Shard | None) 
     if shard is None:
         return total
     if total > MOST_ATTEMPTS:
-        raise ValueError(f"a plan with {total} attempts cannot be divided into shards: at most {MOST_ATTEMPTS}")
+        raise ValueError(f"a plan with {total} attempts cannot be divided into shards; the maximum is {MOST_ATTEMPTS}")
     return sum(len(planned_repeats(task_id, repeats, shard)) for task_id in task_ids)

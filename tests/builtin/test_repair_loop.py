@@ -192,7 +192,7 @@ def test_repeated_identical_failures_end_the_loop(make: Make) -> None:
         result = repaired(double, same_failure=2)
     assert (result.ended, result.message) == (
         "gave_up",
-        "the command still fails in the same way (consecutive changes: 2)",
+        "the command still fails in the same way after 2 changes",
     )
     command = "python3 -c \"from adding import add; v = add(2, 3); print('took %d s' % v); raise SystemExit(v != 5)\""
     values = ["100", "50", "20", "10", "5"]
@@ -235,7 +235,7 @@ def test_tool_errors_end_the_loop_after_a_rerun(make: Make) -> None:
         result = repaired(double)
         assert ran(double)[-1] == "again"
     assert result.ended == "tool_error"
-    assert result.message.startswith("consecutive failed tool calls: 8; last error: ")
+    assert result.message.startswith("8 consecutive tool calls failed; last error: ")
 
 
 def test_without_the_tool_run(make: Make) -> None:
@@ -342,7 +342,7 @@ def test_names_of_tools_do_not_matter(make: Make) -> None:
     looks = [attrs.evolve(look, tool=f"my_{look.tool}") for look in LOOKS]
     own = attrs.evolve(runs(FAILING_COMMAND), tool="my_run")
     with make([own, *looks, *diffs], tools=tools) as double:
-        assert repaired(double, same_failure=1).message.endswith("in the same way (consecutive changes: 1)")
+        assert repaired(double, same_failure=1).message.endswith("in the same way after 1 change")
         called = [call.tool for call in double.trace.tool_calls]
     assert called == ["my_run", "my_run", *(look.tool for look in looks), *["my_apply_patch", "my_run"] * 2]
 

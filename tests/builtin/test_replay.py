@@ -164,7 +164,7 @@ def test_replay_miss_has_exit_code_1(make_task: Any, agentbench: Any) -> None:
     Path("word").write_text("hello")
     done = replay(agentbench, only_run())
     assert done.code == 1
-    assert "not replayed (see `agentbench runs show` for the reason): " in done.err
+    assert "some attempts were not replayed (see `agentbench runs show` for the reasons): " in done.err
     assert "repeat 1, and 1 more" in done.err
     assert [end[2] for end in ends(only_run("again"))] == ["llm_error", "llm_error"]
 

@@ -88,7 +88,7 @@ def test_agents_with_a_model_run_isolated_by_default(make_task: Any, agentbench:
     assert shown(agentbench(*show, "--agent", "scripted"))["scripted"]["sandbox.name"] == "local (default)"
     Path("agentbench.toml").write_text("sandbox = 'local'\n")
     named = agentbench("run", "--suite", "mini", "--agent", "baseline", "--model", "any")
-    assert (named.code, "sandbox 'local', which is not isolated" in named.err) == (3, True)
+    assert (named.code, "the 'local' sandbox, which is not isolated" in named.err) == (3, True)
 
 
 def test_a_variant_names_its_sandbox(agentbench: Any) -> None:

@@ -183,9 +183,9 @@ def test_tasks_list_by_date(agentbench: Any, dated: None, flags: list[str], name
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--since", "2025-03-02"], "no task matches --since 2025-03-02: other dates: 2, no date: 1"),
-        (["--since", "2025-02-30"], "'2025-02-30' is not a date such as 2025-03-01."),
-        (["--since", "yesterday"], "'yesterday' is not a date"),
+        (["--since", "2025-03-02"], "no task matches --since 2025-03-02 (different date: 2, no date: 1)"),
+        (["--since", "2025-02-30"], "'2025-02-30' is not a valid date; example: 2025-03-01."),
+        (["--since", "yesterday"], "'yesterday' is not a valid date"),
         (["--since", "2025-03-01", "--until", "2025-02-01"], "--since 2025-03-01 is after --until 2025-02-01"),
     ],
 )

@@ -160,7 +160,7 @@ def test_old_caches_and_leftovers_have_sizes_and_commands(
     living.close()
     cache, left = checks["cache repos"], checks["leftovers"]
     assert re.fullmatch(r"cloned repositories in .*: 2, 6\.0 MiB; unchanged for 30 days: 1, 3\.0 MiB", cache["detail"])
-    assert re.fullmatch(r"directories of killed runs in .*: 1, .*", left["detail"])
+    assert re.fullmatch(r"directories left by killed runs in .*: 1, .*", left["detail"])
     for check in (cache, left):
         assert check["status"] == "warning"
         command = check["remedy"].splitlines()[0].removeprefix("Run: ")

@@ -58,7 +58,7 @@ def test_filters(agentbench: Any, flags: list[str], found: str) -> None:
     """Days are in UTC; the JSON lists the selected runs, oldest first."""
     done = agentbench("runs", "list", "--json", *flags)
     assert "".join(Path(run["directory"]).name for run in json.loads(done.out)) == found
-    assert done.err == ("" if found else f"no run in artifacts/runs matches {' '.join(flags)} (runs: 3)\n")
+    assert done.err == ("" if found else f"no run in artifacts/runs matches {' '.join(flags)} (3 runs searched)\n")
 
 
 @pytest.mark.usefixtures("runs")
@@ -106,7 +106,7 @@ def test_a_run_is_tagged_and_resumed_with_more_tags(agentbench: Any, make_task: 
     assert read_tags(directory) == {"more": "", "ticket": "43", "why": "first try"}
     assert "tags     more= ticket=43 why=first try" in agentbench("runs", "show", "latest").out
     refused = agentbench(*run, "--tag", "why")
-    assert (refused.code, "'why' is not a tag\nWrite KEY=VALUE" in refused.err) == (2, True)
+    assert (refused.code, "'why' is not a valid tag\nUse the form KEY=VALUE" in refused.err) == (2, True)
     assert len(list(OUT.iterdir())) == 1
 
 

@@ -114,7 +114,7 @@ def test_entry_has_all_fields(task: Task) -> None:
     }
     assert text.startswith("# Written by `agentbench validate-tasks --flakes`")
     assert current_quarantine(task).reasons == {
-        "one": "2 of 20 checks were flaky in local, 10.0% (95% CI 2.8% to 30.1%), 2026-01-10"
+        "one": "2 of 20 checks flaked in local, 10.0% (95% CI 2.8% to 30.1%), 2026-01-10"
     }
     assert current_quarantine(task).notes == ()
 

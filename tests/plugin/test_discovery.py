@@ -81,7 +81,7 @@ BROKEN = {
         @hookimpl
         def agentbench_register_commands(register): register("hello", print, summary="x")
         """,
-        "the target of command 'hello' must be 'package.module:command', not <built-in function print>",
+        "the target of command 'hello' must have the form 'package.module:command', not <built-in function print>",
     ),
     "an attack instead of its location": (
         """
@@ -89,7 +89,7 @@ BROKEN = {
         @hookimpl
         def agentbench_register_attacks(register): register("mine", print, summary="x")
         """,
-        "the target of attack 'mine' must be 'package.module:function', not <built-in function print>",
+        "the target of attack 'mine' must have the form 'package.module:function', not <built-in function print>",
     ),
     "a command below an unknown group": (
         """
@@ -136,7 +136,7 @@ BROKEN = {
     "version of the API from the past": (GOOD + "\n    AGENTBENCH_API = 0\n", "supports 1 and newer: upgrade"),
     "invalid version of the API": (
         GOOD + "\n    AGENTBENCH_API = '1'\n",
-        "AGENTBENCH_API is '1', which is not an integer such as 1",
+        "AGENTBENCH_API must be an integer, for example 1, not '1'",
     ),
     "a name twice": (
         GOOD + '        register("greeter", lambda options: Greeter(), Options, summary="again")\n',

@@ -51,7 +51,7 @@ def test_too_many_attempts() -> None:
 )
 def test_invalid_shards(text: str) -> None:
     """The message names the text, or the rule that it breaks."""
-    with pytest.raises(InputError, match="is not a shard"):
+    with pytest.raises(InputError, match="is not a valid shard"):
         parse_shard(text)
 
 

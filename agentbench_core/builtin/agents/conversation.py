@@ -76,7 +76,7 @@ class Conversation:
             window: context window in tokens, used if the provider does not report it.
         """
         assert context.llm is not None, (
-            "an agent that uses a conversation must be registered with the needs_llm capability"
+            "an agent that uses a conversation must be registered with the `needs_llm` capability"
         )
         self._context = context
         self._llm = context.llm

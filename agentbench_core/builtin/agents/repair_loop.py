@@ -126,10 +126,12 @@ class _RepairLoop:
         if self._is_done(answer.message.tool_calls, results):
             return _PASSES
         if self.failed_calls >= self.rules.tool_errors:
-            why = f"consecutive failed tool calls: {self.failed_calls}; last error: {results[-1].error_message}"
+            calls = f"{self.failed_calls} consecutive tool call{'s' * (self.failed_calls != 1)}"
+            why = f"{calls} failed; last error: {results[-1].error_message}"
             return AgentResult(ended="tool_error", message=why)
         if self.same_failures >= self.rules.same_failure and self.is_failing:
-            why = f"the command still fails in the same way (consecutive changes: {self.same_failures})"
+            changes = f"{self.same_failures} change{'s' * (self.same_failures != 1)}"
+            why = f"the command still fails in the same way after {changes}"
             return AgentResult(ended="gave_up", message=why)
         return None
 

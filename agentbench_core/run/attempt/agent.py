@@ -277,7 +277,7 @@ def within_its_limit(models: AttemptModels) -> ModelInfo:
 
 
 def _no_model(request: Request, native: NativeExchange) -> Completion:
-    raise InputError("this agent has no model", remedy="Register it with the capability needs_llm.")
+    raise InputError("this agent has no model", remedy="Register it with the `needs_llm` capability.")
 
 
 def _safe_text(how: Callable[[object], str], value: object) -> str:

@@ -160,7 +160,8 @@ class _Attempt:
         before = self.plan.environment_digest
         if before not in (None, digest):
             raise RunStoppedError(
-                f"the environment of {self.plan.task.spec.id} has changed since this run started: {before} -> {digest}",
+                f"the environment for {self.plan.task.spec.id} has changed since this run started: "
+                f"{before} -> {digest}",
                 remedy="Restore its image or interpreter, or accept mixed environments with --allow-changes.",
             )
 

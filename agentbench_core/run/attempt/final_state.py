@@ -100,7 +100,7 @@ def save_final_state(
     files.write(layout.WORKSPACE, journal.json_line(files.cleaned(state), indent=2))
     more = len(omitted) - _LISTED
     lines = [f"{short_name(one.path)} ({one.reason})" for one in omitted[:_LISTED]]
-    return [*lines, *([f"and {more} more"] if more > 0 else [])]
+    return [*lines, *([f"{more} more file{'s' * (more != 1)}"] if more > 0 else [])]
 
 
 def _is_new_mode(change: Change) -> bool:

@@ -135,7 +135,7 @@ class PreparedTasks:
             try:
                 environment = self._provider.prepare(task.spec.environment_spec(), pristine, recorder, deadline)
             except DeadlineExceeded as error:
-                raise SetupError(f"the setup exceeded {deadline.seconds:g} s") from error
+                raise SetupError(f"the setup exceeded its time limit of {deadline.seconds:g} s") from error
             if recorder.commands:
                 save_setup(environment.digest, recorder.commands)
             else:

@@ -135,7 +135,7 @@ def environment_differences(like: ReproducedRun, now: RunDirectory) -> tuple[str
         return (f"environments: not compared: {error.message}",)
     without = [task_id for task_id in made if task_id not in before]
     reason = "not compared, because the earlier run recorded none"
-    missing = [f"environment of {_some(without)}: {reason}"] if without else []
+    missing = [f"environment for {_some(without)}: {reason}"] if without else []
     return (*missing, *environments_differ(before, made))
 
 
@@ -152,7 +152,7 @@ def environments_differ(before: Environments, now: Environments, *, machines: bo
         ]
         for text in _facts_differences(*pair):
             by_text.setdefault(text, []).append(task_id)
-    return tuple(f"environment of {_some(tasks)}: {text}" for text, tasks in by_text.items())
+    return tuple(f"environment for {_some(tasks)}: {text}" for text, tasks in by_text.items())
 
 
 def in_words(like: ReproducedRun) -> str:

@@ -91,7 +91,8 @@ class _Writer:
             recorded = self._copy(part)
             if sorted(recorded) != sorted(record.attempt_id for record in part.attempts):
                 raise _changed(part)
-        reason = f"attempts that were not run: {merge.missing}" if merge.missing else ""
+        lacking = f"{merge.missing} attempt was" if merge.missing == 1 else f"{merge.missing} attempts were"
+        reason = f"{lacking} not run" if merge.missing else ""
         status = "stopped" if merge.missing else "completed"
         self._emit(RunFinished(status=status, attempts=merge.recorded, reason=reason))
 

@@ -206,7 +206,7 @@ def _environments(parts: Sequence[ShardRun]) -> Iterator[InputError]:
         where, made = part.run.directory, environments(part.run)
         for other in {first[task_id]: None for task_id in made if task_id in first}:
             if result := environments_differ(facts[other], made, machines=False):
-                lines = [f"the environments of {where} differ from those of {other}:", *_shortened(result)]
+                lines = [f"the environments in {where} differ from those in {other}:", *_shortened(result)]
                 yield InputError("\n  ".join(lines), remedy="Use the same image and packages on all machines.")
         for task_id, of_task in made.items():
             facts[first.setdefault(task_id, where)].setdefault(task_id, of_task)
@@ -292,7 +292,7 @@ def _check_times(manifest: RunManifest, where: Path) -> None:
         try:
             _moment(text)
         except (ValueError, OverflowError):
-            raise InputError(f"{where / layout.MANIFEST}: {text[:60]!a} is not a time") from None
+            raise InputError(f"{where / layout.MANIFEST}: {text[:60]!a} is not a valid time") from None
 
 
 def _moment(text: str) -> datetime.datetime:

@@ -214,8 +214,8 @@ def _compare(run: RunWriter, manifest: RunManifest, observer: RunObserver) -> No
         return
     result = environment_differences(manifest.like, open_run(run.store.directory))
     for difference in result:
-        observer.note(f"differs from {manifest.like.directory}: {difference}")
-        run.store.emit(Warning_(message=f"differs from run {manifest.like.run_id}: {difference}"))
+        observer.note(f"comparison with {manifest.like.directory}: {difference}")
+        run.store.emit(Warning_(message=f"comparison with run {manifest.like.run_id}: {difference}"))
     if result:
         every = tuple(dict.fromkeys((*manifest.like.differences, *result)))
         run.store.write_manifest(attrs.evolve(manifest, like=attrs.evolve(manifest.like, differences=every)))
@@ -224,7 +224,7 @@ def _compare(run: RunWriter, manifest: RunManifest, observer: RunObserver) -> No
 def _end(run: RunWriter, interrupts: Interrupts, redactor: Redactor) -> RunResult:
     missing = run.planned - run.recorded
     if missing and not interrupts.interrupted:
-        run.stop.request(f"attempts that were not run: {missing}")
+        run.stop.request(f"{missing} attempt was not run" if missing == 1 else f"{missing} attempts were not run")
     status = "interrupted" if interrupts.interrupted else "stopped" if run.stop.reason else "completed"
     return RunResult(directory=run.store.directory, status=status, reason=redactor.clean_text(run.stop.reason))
 

@@ -185,8 +185,8 @@ class RunBudget:
             while self.max_usd is not None and self.spent_usd + self._held + usd > self.max_usd + CRUMBS:
                 if not self._reservations:
                     raise RunBudgetExceededError(
-                        f"the run is limited to {self.max_usd:g} USD: {self.spent_usd:.6f} has been spent, "
-                        f"and the next call may cost {usd:.6f}"
+                        f"the run is limited to {self.max_usd:g} USD; {self.spent_usd:.6f} USD has been spent, "
+                        f"and the next call may cost {usd:.6f} USD"
                     )
                 waiting(LOOK_EVERY_SEC)
                 self._changed.wait(LOOK_EVERY_SEC)

@@ -37,12 +37,12 @@ _BUSY = (0, 1, 2, 5, 6, 7)  # user, nice, system, irq, softirq, steal
 class HostLoad:
     """Load on the whole machine during a phase, including AgentBench and all attempts; ``None`` if unknown."""
 
-    processors: int = option(1, help="number of CPUs of the machine")
+    processors: int = option(1, help="number of CPUs in the machine")
     cpu_used_sec: float | None = option(None, help="CPU time used on the machine, in seconds")
     cpu_wait_sec: float | None = option(None, help="seconds in which at least one process waited for a CPU")
     memory_wait_sec: float | None = option(None, help="seconds in which at least one process waited for memory")
     io_wait_sec: float | None = option(None, help="seconds in which at least one process waited for a disk")
-    load_average: float | None = option(None, help="load average of the last minute")
+    load_average: float | None = option(None, help="load average over the last minute")
 
 
 @attrs.frozen(kw_only=True)
@@ -119,7 +119,7 @@ def _own_limits(seconds: float, own: ResourceUsage) -> list[str]:
     if own.throttled_sec is not None and own.throttled_sec >= PRESSURE_SHARE * seconds:
         causes.append(f"its own cpu_limit throttled its commands for {own.throttled_sec:.1f} of {seconds:.1f} s")
     if own.memory_stall_sec is not None and own.memory_stall_sec >= PRESSURE_SHARE * seconds:
-        reached = f" (which reached mem_limit_mb: {own.memory_reclaims}x)" if own.memory_reclaims else ""
+        reached = f" (which reached mem_limit_mb {_times(own.memory_reclaims)})" if own.memory_reclaims else ""
         causes.append(f"its commands{reached} waited for memory for {own.memory_stall_sec:.1f} of {seconds:.1f} s")
     return causes
 
@@ -147,8 +147,12 @@ def _others(seconds: float, load: PhaseResources) -> list[str]:
     if not causes:
         return []
     own_limit = memory is not None and own.memory_stall_sec is None and own.memory_reclaims
-    note = f" (the phase also reached its own mem_limit_mb: {own.memory_reclaims}x)" if own_limit else ""
+    note = f" (the phase also reached its own mem_limit_mb {_times(own.memory_reclaims or 0)})" if own_limit else ""
     return [f"the machine was busy: in {seconds:.1f} s, {' and '.join(causes)}{note}; fewer --workers may help"]
+
+
+def _times(count: int) -> str:
+    return f"{count} time{'s' * (count != 1)}"
 
 
 def _used() -> float | None:

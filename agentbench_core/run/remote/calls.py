@@ -38,7 +38,7 @@ class Calls:
             try:
                 for part in self._call(method, plain):
                     if "refused" in part and method != "send":
-                        raise UnavailableError(f"the coordinator refused this worker: {part['refused']}")
+                        raise UnavailableError(f"the coordinator rejected this worker: {part['refused']}")
                     until = time.monotonic() + PATIENCE_SEC
                     yield part
                 return

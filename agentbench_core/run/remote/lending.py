@@ -82,7 +82,7 @@ class Lending:
 
     def refuse(self, name: str, why: str) -> None:
         """Show why a worker is refused, but only once."""
-        message = f"worker {name[:_LONGEST_NAME]} was refused: {why}"
+        message = f"worker {name[:_LONGEST_NAME]} was rejected: {why}"
         with self._lock:
             if message in self.refusals or len(self.refusals) >= _MOST_REFUSALS:
                 return
@@ -138,7 +138,7 @@ class Lending:
     def _lend(self, worker: KnownWorker) -> Lease | None:
         with self._lock:
             if worker.lent >= worker.places:
-                raise InputError(f"all {worker.places} places of this worker are occupied")
+                raise InputError(f"this worker has no free place (places: {worker.places})")
             attempt = self._queue.lend(lambda each: each.plan.task.spec.id not in worker.unsuited)
             if attempt is None:
                 return None
@@ -199,11 +199,11 @@ class Lending:
         task_id, recorded = plan.task.spec.id, plan.environment_digest
         with self._lock:
             if recorded not in (None, digest):
-                why = f"its environment of {task_id} has changed since this run started: {recorded} -> {digest}"
+                why = f"its environment for {task_id} has changed since this run started: {recorded} -> {digest}"
             else:
                 first, before = self._environments.setdefault(task_id, (lease.worker, here))
                 different = "; ".join(self._compare(before, here))
-                why = different and f"its environment of {task_id} differs from the one on worker {first}: {different}"
+                why = different and f"its environment for {task_id} differs from the one on worker {first}: {different}"
             for worker in self._workers.values() if why else ():
                 if worker.name == lease.worker:
                     worker.unsuited[task_id] = why

@@ -171,7 +171,7 @@ class ModelCalls:
         """Begin a call; ``None`` if the messages that it leaves out are no longer known."""
         line = self._line(call.budgets)
         if call.id in self._forgotten:
-            raise InputError(f"the response of model call {call.id} is no longer available")
+            raise InputError(f"the response to model call {call.id} is no longer available")
         if sum(not each.ended for each in self._exchanges.values()) >= MOST_CALLS:
             raise InputError(f"an attempt may make at most {MOST_CALLS} concurrent model calls")
         while len(self._exchanges) > _KEPT and next(iter(self._exchanges.values())).ended:
@@ -258,7 +258,7 @@ def _whole(call: ModelCall, messages: tuple[Message, ...]) -> ModelCall:
     if call.request is None or not call.left_out:
         return call
     if not 0 < call.left_out <= len(messages):
-        raise InputError(f"model call {call.like} has no {call.left_out} messages")
+        raise InputError(f"model call {call.like} does not have {call.left_out} messages")
     whole = (*messages[: call.left_out], *call.request.messages)
     return attrs.evolve(call, request=attrs.evolve(call.request, messages=whole))
 

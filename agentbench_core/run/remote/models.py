@@ -178,7 +178,7 @@ class RemoteModels:
                 like = left_out = 0
                 last = self._last_part(call, native)
             if not last.is_last:
-                raise Interrupted("the response of a model call is incomplete")
+                raise Interrupted("the response to a model call is incomplete")
             if native is None:
                 sent.add(number, request)
             return self._result(last, line)
@@ -260,7 +260,7 @@ def _pass_on(part: Answer, native: NativeExchange) -> None:
         if part.data is not None:
             native.received(decoded(part.data))
     except ValueError as error:
-        raise Interrupted(f"the response of a model call is not valid: {error}") from None
+        raise Interrupted(f"the response to a model call is not valid: {error}") from None
 
 
 def _error(failure: Failure, line: list[Budget]) -> AgentBenchError:

@@ -255,9 +255,9 @@ class Worker:
         variant = received_variant(run, offered.registry, allow_unisolated=offered.allow_unisolated)
         if offered.sandboxes and variant.sandbox.name not in offered.sandboxes:
             raise UnavailableError(
-                f"this worker does not offer the sandbox {variant.sandbox.name!r}, only "
+                f"this worker does not offer the {variant.sandbox.name!r} sandbox, only "
                 f"{', '.join(sorted(offered.sandboxes))}",
-                remedy=f"Start it with --sandbox {variant.sandbox.name}, or use another sandbox for the run.",
+                remedy=f"Start it with --sandbox {variant.sandbox.name}, or use a different sandbox for the run.",
             )
         return run, variant
 

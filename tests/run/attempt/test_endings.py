@@ -489,7 +489,7 @@ def test_an_agent_with_a_model_needs_isolation(make_task: Any, agentbench: Any, 
     flags = ("--sandbox", "local", "--llm", "canned", "--model", "canned-1")
     refused = agentbench("run", "--suite", "mini", "--agent", "asks", *flags)
     assert refused.code == 3
-    assert "sandbox 'local', which is not isolated" in refused.err
+    assert "the 'local' sandbox, which is not isolated" in refused.err
     assert "--allow-unisolated" in refused.err
     modelless = agentbench("run", "--suite", "mini", "--agent", "asks", "--allow-unisolated")
     assert modelless.code == 2

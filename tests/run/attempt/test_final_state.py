@@ -137,7 +137,7 @@ def test_the_whole_workspace_can_be_written_again(runs: Runs, agentbench: Any, t
     subprocess.run(["sh", "-ec", f"{FIX}\n{CHANGES}"], cwd=expected, check=True)
     written = agentbench("runs", "workspace", str(done.run), "one", "--to", "made/again")
     assert written.code == 0, written.err
-    assert "not included, see workspace.json: new_link, to_link" in written.err
+    assert "some files are not included (see workspace.json): new_link, to_link" in written.err
     assert "setup" not in written.err
     assert state_of(Path("made/again")) == state_of(expected)
     assert not [path for path in Path("made/again").rglob("*") if path.is_symlink() and path.name != "same_text"]

@@ -190,7 +190,7 @@ def test_waiting_for_disk_space_is_bounded(make_task: Any, agentbench: Any, monk
     make_task()
     stopped = agentbench("run", "--suite", "mini", "--agent", "scripted", "--set", "run.min_free_mb=900000000")
     assert stopped.code == 4
-    assert "MB are free at" in stopped.err
+    assert "MB is free in" in stopped.err
     assert "--set run.min_free_mb=N" in stopped.err
     (run,) = Path("artifacts/runs").iterdir()
     assert list(open_run(run).every_record()) == []

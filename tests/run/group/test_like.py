@@ -82,7 +82,7 @@ def test_the_same_plan(make_task: Any, agentbench: Any, plugin: Any) -> None:
     assert now.run_id != before.run_id
     assert now.group_id != before.group_id
     assert before.like is None
-    assert now.like.differences == ("environment of a, b: not compared, because the earlier run recorded none",)
+    assert now.like.differences == ("environment for a, b: not compared, because the earlier run recorded none",)
     assert f"the same plan as {run.resolve()}" in agentbench("runs", "show", str(newest())).out
 
 
@@ -147,7 +147,7 @@ def test_environments_are_compared_after_preparation(
     assert manifest.like is not None
     assert len(manifest.resumed) == 1
     digest, packages, python = manifest.like.differences
-    assert digest.startswith("environment of one: digest: local sha256:")
+    assert digest.startswith("environment for one: digest: local sha256:")
     assert packages == "environment of one: pip_freeze: one==1, two==1 -> nothing"
     assert python.startswith(f"environment of one: python: 3.9.1 -> {platform.python_version()}")
     warned = [line for line in (again / "events.jsonl").read_text().splitlines() if '"type":"warning"' in line]

@@ -254,5 +254,5 @@ def test_more_attempts_than_can_be_divided(agentbench: Agentbench, suite: Path) 
     """One clear error, before anything is run."""
     ended = agentbench(*plan("--shard", "1/2", "--repeats", "333334", out="runs"))
     assert ended.code == 2
-    assert "a plan with 1000002 attempts cannot be divided into shards: at most 1000000\n" in ended.err
+    assert "a plan with 1000002 attempts cannot be divided into shards; the maximum is 1000000\n" in ended.err
     assert not Path("runs").exists()

@@ -39,7 +39,7 @@ def test_a_run_with_tasks_since_a_date(dated: None, agentbench: Any, records: An
     """Other tasks are left out; those without a date are counted in a note. run.json has the dates."""
     done = agentbench("run", *SUITE, "--agent", "scripted", "--since", "2025-01-01")
     assert done.code == 0
-    assert "note: --since 2025-01-01: 1 of 3 tasks left out because they have no date\n" in done.err
+    assert "note: --since 2025-01-01: 1 of 3 tasks left out (no date)\n" in done.err
     assert [record["task_id"] for record in records()] == ["new"]
     (directory,) = Path("artifacts/runs").iterdir()
     assert [(task.id, task.date) for task in open_run(directory).manifest.tasks] == [("new", "2025-03-01")]
@@ -61,7 +61,7 @@ def test_no_task_is_left(dated: None, agentbench: Any, command: str) -> None:
     """This is one error, before anything runs."""
     done = agentbench(*command.split(), *SUITE, "--since", "2025-06-01")
     assert (done.code, done.out) == (2, "")
-    assert "no task matches --since 2025-06-01: other dates: 2, no date: 1" in done.err
+    assert "no task matches --since 2025-06-01 (different date: 2, no date: 1)" in done.err
     assert not Path("artifacts").exists()
 
 

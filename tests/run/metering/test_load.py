@@ -75,7 +75,7 @@ CASES: dict[str, tuple[ResourceUsage, HostLoad, tuple[str, ...]]] = {
     "its own memory limit": (
         attrs.evolve(WORKS, memory_stall_sec=5.0, memory_reclaims=70),
         attrs.evolve(CALM, memory_wait_sec=5.1),
-        ("(which reached mem_limit_mb: 70x) waited for memory for 5.0 of 10.0 s",),
+        ("(which reached mem_limit_mb 70 times) waited for memory for 5.0 of 10.0 s",),
     ),
     "host out of memory": (
         attrs.evolve(WORKS, memory_stall_sec=1.0, memory_reclaims=0),

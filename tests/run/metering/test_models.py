@@ -132,7 +132,7 @@ def test_run_stays_within_its_cost_limit(make_task: Any, run: Run, records: Any,
         make_task(name)
     done = run("asks", "--max-cost-usd", "0.03")
     assert done.code == 4
-    assert "the run is limited to 0.03 USD: 0.020000 has been spent, and the next call may cost 0.0" in done.err
+    assert "the run is limited to 0.03 USD; 0.020000 USD has been spent, and the next call may cost 0.0" in done.err
     assert len(seen()) == 2
     done_or_not = [("completed", None, True), ("completed", None, True), ("interrupted", "INTERRUPTED", False)]
     assert ends(records) == done_or_not

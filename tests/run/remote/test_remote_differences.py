@@ -62,9 +62,9 @@ def test_other_versions_are_refused_by_name(stage: Stage, monkeypatch: pytest.Mo
 
     done, run = stage.act(act)
     assert done.code == 4, done.err
-    assert "attempts that were not run: 1" in done.err
+    assert "1 attempt was not run" in done.err
     for number, (why, _) in enumerate(wrong):
-        (line,) = [line for line in done.err.splitlines() if f"worker w{number} was refused" in line]
+        (line,) = [line for line in done.err.splitlines() if f"worker w{number} was rejected" in line]
         assert why in line
     check(run, 0, status="stopped")
 
@@ -72,7 +72,7 @@ def test_other_versions_are_refused_by_name(stage: Stage, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"sandboxes": ("docker",)}, "this worker does not offer the sandbox 'local'"),
+        ({"sandboxes": ("docker",)}, "this worker does not offer the 'local' sandbox"),
         ({"allow_unisolated": False}, "which is not isolated"),
     ],
 )
@@ -103,10 +103,10 @@ def test_workers_that_offer_less(stage: Stage, changes: dict[str, Any], why: str
     assert done.code == 0, done.err
     assert len(check(run, 1)) == 4
     for name in ("w1", "w2", "w3", "w4"):
-        lines = [line for line in done.err.splitlines() if f"worker {name} was refused" in line]
+        lines = [line for line in done.err.splitlines() if f"worker {name} was rejected" in line]
         assert len(lines) == 1, done.err
         assert why in lines[0]
-    assert "w5 was refused" not in done.err
+    assert "w5 was rejected" not in done.err
 
 
 def test_all_workers_offer_less(stage: Stage) -> None:
@@ -114,8 +114,8 @@ def test_all_workers_offer_less(stage: Stage) -> None:
     memory_executor.SETTINGS.append(lambda settings: attrs.evolve(settings, sandboxes=("docker",)))
     done, run = stage.run("--repeats", "2")
     assert done.code == 4, done.err
-    assert "worker w1 was refused: this worker does not offer" in done.err
-    assert "worker w2 was refused: this worker does not offer" in done.err
+    assert "worker w1 was rejected: this worker does not offer" in done.err
+    assert "worker w2 was rejected: this worker does not offer" in done.err
     memory_executor.SETTINGS.clear()
     assert stage.resume(run, "--executor", "memory").code == 0
     check(run, 2)
@@ -183,7 +183,7 @@ def test_an_environment_that_differs(stage: Stage, make_suite: Any) -> None:
     assert done.code == 0, done.err
     assert len(check(run, 4)) == 1
     assert all(record.result.passed for record in run.records())
-    assert done.err.count("worker w2: its environment of one differs from the one on worker w1") == 1
+    assert done.err.count("worker w2: its environment for one differs from the one on worker w1") == 1
     assert "something==1" in done.err
     by_task = workers_by_task(run)
     assert by_task["w1", "one"] == 2
@@ -212,7 +212,7 @@ def test_no_worker_has_the_environment(stage: Stage) -> None:
     disturb(differs)
     done, run = stage.run("--repeats", "2")
     assert done.code == 4, done.err
-    assert "the run ended early: no worker is left for one; on worker w2, its environment of one differs" in done.err
+    assert "the run ended early: no worker is left for one; on worker w2, its environment for one differs" in done.err
     check(run, 2, status="stopped")
     disturb()
     assert stage.resume(run, "--executor", "memory", *ONE).code == 0

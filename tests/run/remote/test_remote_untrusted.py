@@ -145,7 +145,7 @@ def test_entries_that_are_refused(stage: Stage) -> None:
     assert len(check(run, 1)) == len(ENTRIES)
     assert not [entry for entry in run.events() if isinstance(entry.event, (Warning_, LLMRequest))]
     assert {path.name for path in Path(run.directory).parent.iterdir()} == {run.directory.name}
-    assert done.err.count("was refused: it sent an invalid message") == len(ENTRIES)
+    assert done.err.count("was rejected: it sent an invalid message") == len(ENTRIES)
 
 
 def test_names_of_workers(stage: Stage) -> None:
