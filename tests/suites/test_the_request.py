@@ -94,7 +94,7 @@ SHOWN = {
     "ab run ": f"note: using the docker sandbox, because the agent uses a model...\n...\n...variant baseline: {PASSED}",
     "ab run-task": f"note: using model sonnet (configs/models.yaml version 1, de...\n...\n...variant default: {PASSED}",
     "agentbench run": f"# custom-dev, variant subagents: {PASSED}",
-    "ab validate-tasks": "...valid 2 ... note: no reference solution, so ...\n...\n1 of 1 tasks are valid",
+    "ab validate-tasks": "...valid 2 ... note: no reference solution, so ...\n...\n1 of 1 task valid",
     "ab report summary": "...custom-dev...",
     "ab report paired": "...McNemar...",
     "ab doctor": "ok sandbox docker isolates",

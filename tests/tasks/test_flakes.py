@@ -48,13 +48,13 @@ def test_flaky_task_is_quarantined_and_released(suite: Path, agentbench: Any) ->
     seen = {found["task"]: found["flakes"] for found in json.loads(done.out)}
     assert (seen["one"]["checks"], seen["one"]["flaky"], seen["one"]["rate"]) == (4, 1, 0.25)
     assert (seen["two"]["environment_checks"], seen["two"]["environment_failed"]) == (4, 0)
-    assert "one: quarantined in local: 1 of 4 checks were flaky, 25.0%" in done.err
-    assert "two: not quarantined in local: 0 of 4 checks were flaky" in done.err
+    assert "one: quarantined in local: 1 of 4 checks flaked, 25.0%" in done.err
+    assert "two: not quarantined in local: 0 of 4 checks flaked" in done.err
     agentbench("validate-tasks", *SUITE, "--times", "2", "--flakes", "--task", "one")
     assert (measured()["checks"], measured()["flaky"], measured()["quarantined"]) == (6, 1, True)
     assert measured("two")["checks"] == 4
 
-    why = "1 of 6 checks were flaky in local, 16.7%"
+    why = "1 of 6 checks flaked in local, 16.7%"
     done = agentbench("run", *SUITE, "--agent", "scripted", "--repeats", "2")
     assert f"note: one is quarantined, and excluded from headline figures: {why}" in done.err
     assert done.err.count("(quarantined)") == 2
@@ -154,4 +154,4 @@ def test_invalid_flakes_file_is_reported_before_anything_runs(suite: Path, agent
     assert not Path("artifacts").exists()
     done = agentbench("validate-tasks", *SUITE, "--write", "--flakes")
     assert done.code == 2
-    assert "measure their flakiness afterwards" in done.err
+    assert "--write and --flakes cannot be used together" in done.err

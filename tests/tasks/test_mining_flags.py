@@ -64,7 +64,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(history: History, mine: Ca
     assert done.code == 0, done.err
     assert "also change tests" in done.out
     assert all(f"{fix[:10]}  2024-03-0" in done.out for fix in fixes)
-    assert "2 of 2 candidates have no result yet" in done.out
+    assert "candidates without a result: 2 of 2" in done.out
     assert "a guess until commits" in done.out
     assert "--limit 1" in done.out
     plain = json.loads(mine("--dry-run", "--json").out)
@@ -75,7 +75,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(history: History, mine: Ca
     before = LEDGER.read_bytes()
     LEDGER.write_bytes(before + b'{"type": "com')  # another process is writing
     later = mine("--dry-run")
-    assert "1 of 2 candidates have no result yet" in later.out
+    assert "candidates without a result: 1 of 2" in later.out
     assert "the mean of 1 commits tried before" in later.out
     assert mine("--explain", fixes[0]).code == 0
     assert LEDGER.read_bytes() == before + b'{"type": "com'
@@ -160,7 +160,7 @@ def test_dates_and_paths_select_commits(history: History, mine: Callable[..., En
     assert selected("--paths", "lib/a*", "--paths", "**/negate.sh") == [0, 2]
     wrong = mine("--since", "yesterday")
     assert wrong.code == 2
-    assert wrong.err == "error: 'yesterday' is not a date: pass one such as 2024-05-01 or 2024-05-01T12:00:00Z\n"
+    assert wrong.err == "error: 'yesterday' is not a valid date; examples: 2024-05-01, 2024-05-01T12:00:00Z\n"
 
 
 @pytest.mark.long
@@ -247,7 +247,7 @@ def test_bad_input(history: History, mine: Callable[..., Ended], agentbench: Cal
         ("nowhere", "NOT_A_REPOSITORY: "),
         ("empty", "EMPTY_REPOSITORY: "),
         ("shallow", "SHALLOW_CLONE: "),
-        ("untested", "NO_TESTS: none of 1 commits changes both source and tests\n"),
+        ("untested", "NO_TESTS: no commit changes both source and tests (commits searched: 1)\n"),
     ):
         done = mine("--repo", repo)
         assert (done.code, done.out) == (2, ""), done.err
@@ -313,7 +313,7 @@ def test_an_interrupt_shows_the_results_and_the_next_call_goes_on(
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "interrupted: 1 of 2 commits done; run the command again to continue\n" in err
+    assert "interrupted after 1 of 2 commits; run the command again to continue\n" in err
     assert f"{fix[:10]}  2024-03-02  task" in out
     assert "Traceback" not in err
     assert [path.name for path in tasks()] == ["sums-of-two-numbers-are-wrong"]
@@ -346,8 +346,7 @@ def test_a_full_disk_loses_nothing(history: History, mined: Callable[..., Any], 
     errors = Path("errors").read_text()
     assert done.stdout.splitlines()[0] == "ended=3", errors
     assert (
-        "cannot be written: No space left on device\nFree some space, and run the command again to continue.\n"
-        in errors
+        "cannot be written: No space left on device\nFree some space and run the command again to continue.\n" in errors
     )
     assert "Traceback" not in errors
     assert "internal error" not in errors

@@ -186,7 +186,7 @@ def test_errors_name_the_flag_and_the_remedy(history: History, refused: Callable
     """Nothing is created."""
     base = history.git("rev-parse", "HEAD").strip()
     url = history.path
-    assert "commit HEAD is the first commit of the repository: there is no code before" in refused("--fix", "HEAD")
+    assert "commit HEAD is the first commit in the repository, so there is no code before" in refused("--fix", "HEAD")
     for name in ("1234567", "--all", "HEAD~1", ":/nothing"):
         assert (
             refused("--fix", name) == f"error: no commit {name!r} in {url}\nPass a commit that is on a branch or tag.\n"
@@ -194,7 +194,7 @@ def test_errors_name_the_flag_and_the_remedy(history: History, refused: Callable
     assert refused("--fix", "HEAD", "--repo", ".").startswith("error: NOT_A_REPOSITORY: ")
     Path("lib.patch").write_text(PATCH)
     with_patch = ("--patch", "lib.patch", "--tests")
-    assert f"--tests: all files are identical in {base[:12]}" in refused(*with_patch, "tests")
+    assert f"--tests: all files are identical to those in {base[:12]}" in refused(*with_patch, "tests")
     Path("bad.patch").write_text(PATCH.replace("$1", "nothing"))
     bad = refused("--tests", "tests", "--patch", "bad.patch")
     assert f"--patch bad.patch does not apply to {base[:12]}: error: patch failed: lib/add.sh:1\n" in bad
@@ -203,7 +203,7 @@ def test_errors_name_the_flag_and_the_remedy(history: History, refused: Callable
     assert "--patch no.patch: No such file" in refused("--tests", "tests", "--patch", "no.patch")
     assert "no commit 'nothing'" in refused(*with_patch, "tests", "--base", "nothing")
     remote = refused(*with_patch, "tests", "--repo", "https://localhost:1/shop.git")
-    assert remote == "error: --tests requires a local repository\nClone it, and pass its directory as --repo.\n"
+    assert remote == "error: --tests requires a local repository\nClone it and pass its directory as --repo.\n"
 
 
 def test_tests_are_regular_files_of_the_repository(history: History, refused: Callable[..., str]) -> None:

@@ -74,10 +74,11 @@ def test_a_weak_task_becomes_strong(weak: Callable[..., Path], agentbench: Any) 
         "one: weak_verdict: test functions that compare a value that cannot be guessed: 0 (at least 2 required)"
         in done.out
     )
-    assert "[1] repeats tests/test_sizes.py:10 test_rest with other inputs\n    assert [\n        rounded(" in done.out
+    first = "[1] repeats the assertion at tests/test_sizes.py:10 test_rest with different inputs"
+    assert f"{first}\n    assert [\n        rounded(" in done.out
     assert "    unfixed program: " in done.out
     assert "Accept an assertion only if the description" in done.out
-    assert "with all 2 proposals:\n  witnesses: 3 (2 safe values in 2 test functions)" in done.out
+    assert "with all proposals (2):\n  witnesses: 3 (2 safe values in 2 test functions)" in done.out
     assert contents(directory) == before
 
     done = agentbench("tasks", "strengthen", str(directory), "--times", "2", "--accept", "2,1", "--json")
@@ -295,7 +296,7 @@ def test_a_person_is_asked_for_each_proposal(
     done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--times", "2")
     assert (done.code, len(asked)) == (0, 2)
     done = agentbench("tasks", "strengthen", "one", "--suite", "mini", "--times", "2", "--accept", "1,99")
-    assert (done.code, "no proposal has the number 99: there are 2 proposals" in done.err) == (2, True)
+    assert (done.code, "no proposal has the number 99 (2 proposals found)" in done.err) == (2, True)
     assert contents(directory) == before
 
 

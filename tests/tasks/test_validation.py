@@ -63,7 +63,7 @@ def test_correct_task_is_valid(make_task: Any, agentbench: Any) -> None:
     done = agentbench("validate-tasks", "--suite", "mini", "--times", "2")
     assert done.code == 0
     assert re.search(r"one +valid +2 +[\d.]+$", done.out, re.MULTILINE)
-    assert "1 of 1 tasks are valid" in done.out
+    assert "1 of 1 task valid" in done.out
     assert "[2/2] one" in done.err
     assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
     assert not Path("artifacts").exists()
@@ -136,7 +136,7 @@ def test_what_a_failing_check_printed_is_shown(make_task: Any, agentbench: Any, 
     assert "  | 100\n  | it is \\u001b[2J[redacted MY_TOKEN]\n" in done.out
     assert "  | 50\n" not in done.out
     assert "Correct the reference solution, or the tests that it does not pass." in done.out
-    assert "0 of 1 tasks are valid" in done.out
+    assert "0 of 1 task valid" in done.out
 
 
 def test_reason_contains_no_secret(make_task: Any, agentbench: Any) -> None:
@@ -208,7 +208,7 @@ def test_a_task_without_a_reference_solution(make_task: Any, agentbench: Any, va
         r"one +valid +2 +[\d.]+ +note: no reference solution, so the task is not proven solvable", done.out
     )
     assert "Add a reference solution: oracle.patch or oracle.script." in done.out
-    assert "1 of 1 tasks are valid" in done.out
+    assert "1 of 1 task valid" in done.out
     strict = validate("--strict")
     assert (strict["verdict"], strict["problems"], len(strict["notes"])) == ("invalid", [], 1)
     written = agentbench("validate-tasks", "--suite", "mini", "--write")
@@ -534,7 +534,7 @@ def test_write_names_tests_that_the_solution_does_not_pass(pytest_task: Path, ag
     rewrite(pytest_task, fail_to_pass=[HIDDEN])
     done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "2")
     assert done.code == 0, done.out
-    left = "excluded 1 that did not pass with the reference solution: checks/test_red.py::test_red"
+    left = "excluded 1 test that did not pass with the reference solution: checks/test_red.py::test_red"
     assert f"clamp: wrote fail_to_pass: 4 (3 new), pass_to_pass: 1; {left}\n" in done.out
     after = pytest_task.read_text()
     rewrite(pytest_task, fail_to_pass=[HIDDEN, "checks/test_red.py::test_red"])
@@ -562,7 +562,7 @@ def test_write_excludes_tests_with_inconsistent_results(pytest_task: Path, agent
     pytest_task.write_text(before)
     (tmp_path / "counter").write_text("1\n")
     done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "4")
-    assert "excluded 1 with inconsistent results" in done.out, done.out
+    assert "excluded 1 test with inconsistent results" in done.out, done.out
 
 
 def test_write_does_not_change_invalid_tasks(pytest_task: Path, agentbench: Any) -> None:
@@ -590,7 +590,7 @@ def test_write_refuses_flow_mappings(pytest_task: Path, agentbench: Any) -> None
     before = pytest_task.read_bytes()
     done = agentbench("validate-tasks", "--suite", "mini", "--write", *UNCALIBRATED)
     assert (done.code, pytest_task.read_bytes()) == (2, before)
-    assert "clamp/task.yaml: validation is a flow mapping in braces" in done.err
+    assert "clamp/task.yaml: cannot add the tests: `validation` is written in YAML flow style ({...})" in done.err
 
 
 # --- the command -------------------------------------------------------------------------------------------------
@@ -700,7 +700,7 @@ def test_an_interrupt_leaves_nothing(make_task: Any, tmp_path: Path, number: sig
         make_task(name, validation={"failing_command": f"echo $$ > {tmp_path}/pid-{name}; exec sleep 60"})
     out, err = interrupted(tmp_path, number, until="pid-a")
     assert out == ""
-    assert "interrupted: 0 of 2 tasks were checked" in err
+    assert "interrupted after checking 0 of 2 tasks" in err
     assert not (tmp_path / "pid-b").exists()
 
 
@@ -711,7 +711,7 @@ def test_what_was_finished_before_an_interrupt(make_task: Any, tmp_path: Path, f
         make_task(name)
     make_task("b", validation={"failing_command": f"echo $$ > {tmp_path}/pid; exec sleep 60"})
     out, err = interrupted(tmp_path, signal.SIGINT, *flags, until="pid")
-    assert err.splitlines()[-1] == "interrupted: 1 of 3 tasks were checked"
+    assert err.splitlines()[-1] == "interrupted after checking 1 of 3 tasks"
     if "--json" in flags:
         assert [finding["task"] for finding in json.loads(out)] == ["a"]
     else:

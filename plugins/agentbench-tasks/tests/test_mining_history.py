@@ -79,7 +79,7 @@ def test_a_wrong_clock_hides_no_other_commits(history: Any) -> None:
 @pytest.mark.parametrize("settings", [{"since": "yesterday"}, {"until": "2024-02-30"}, {"since": "--all"}])
 def test_an_invalid_date(history: Any, settings: dict[str, str]) -> None:
     history.commit("1", {"a.py": "1\n"})
-    with pytest.raises(InputError, match="is not a date"):
+    with pytest.raises(InputError, match="is not a valid date"):
         subjects(history, **settings)
 
 

@@ -79,7 +79,9 @@ def validate_tasks(
     Checks that need a reference solution are skipped for tasks without one, with a note.
     """
     if write and flakes:
-        raise click.UsageError("--write changes the tasks, so measure their flakiness afterwards")
+        raise click.UsageError(
+            "--write and --flakes cannot be used together: --write changes the tasks; use --flakes afterwards"
+        )
     variant = variant_for_tasks(app, typed, "validation")
     settings = variant.settings.run
     tasks = selected_tasks(settings, task_globs, dates)
@@ -107,7 +109,7 @@ def validate_tasks(
         for finding in findings:
             say(f"{finding.task.spec.id}: {_write(finding)}", err=as_json)
     if interrupted:
-        say(f"interrupted: {len(findings)} of {len(tasks)} tasks were checked", err=True)
+        say(f"interrupted after checking {len(findings)} of {len(tasks)} task{'s' * (len(tasks) != 1)}", err=True)
         return 130
     return 0 if all(finding.verdict == "valid" for finding in findings) else 1
 
@@ -126,7 +128,7 @@ def _print(findings: Sequence[TaskReport]) -> None:
     if calibrated:
         say("\n" + "\n".join(calibrated))
     valid = sum(finding.verdict == "valid" for finding in findings)
-    say(f"\n{valid} of {len(findings)} tasks are valid")
+    say(f"\n{valid} of {len(findings)} task{'s' * (len(findings) != 1)} valid")
 
 
 def _calibrated(finding: TaskReport) -> Iterator[str]:
@@ -170,8 +172,8 @@ def _add_flakes(suite: Path, findings: Sequence[TaskReport], sandbox: str) -> It
         else:
             state = "quarantined" if now.quarantined else "not quarantined"
             rate = rate_text(now.flaky, now.checks)
-            yield f"{name}: {state} in {sandbox}: {now.flaky} of {now.checks} checks were flaky, {rate}"
-    yield f"{suite / FLAKES_FILE}: {len(written)} of {len(findings)} tasks written"
+            yield f"{name}: {state} in {sandbox}: {now.flaky} of {now.checks} checks flaked, {rate}"
+    yield f"wrote {len(written)} of {len(findings)} task{'s' * (len(findings) != 1)} to {suite / FLAKES_FILE}"
 
 
 def _rows(finding: TaskReport) -> Iterator[tuple[str, ...]]:
@@ -239,8 +241,9 @@ def _write(finding: TaskReport) -> str:
     changes = write_expected_tests(finding.task, lists)
     excluded = ""
     if result.failing:
+        tests = f"{len(result.failing)} test{'s' * (len(result.failing) != 1)}"
         names = name_some(result.failing)
-        excluded += f"; excluded {len(result.failing)} that did not pass with the reference solution: {names}"
+        excluded += f"; excluded {tests} that did not pass with the reference solution: {names}"
     if result.unsteady:
-        excluded += f"; excluded {result.unsteady} with inconsistent results"
+        excluded += f"; excluded {result.unsteady} test{'s' * (result.unsteady != 1)} with inconsistent results"
     return f"{f'wrote {changes}' if changes else 'nothing to write'}{excluded}"

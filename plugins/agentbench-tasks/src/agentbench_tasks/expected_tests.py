@@ -33,7 +33,7 @@ def write_expected_tests(task: Task, lists: Mapping[str, Sequence[str]]) -> str:
     text = with_lists(task.text, changed, str(path))
     expected["validation"] |= changed
     if parse_yaml(text, str(path)) != expected:
-        raise InputError(f"{path}: cannot insert the test lists", remedy="Write `validation` as a plain block mapping.")
+        raise InputError(f"{path}: cannot add the tests", remedy="Write `validation` in plain YAML block style.")
     if path.read_bytes() != task.text.encode():
         raise InputError(f"{path} changed while the task was being validated", remedy="Validate the task again.")
     replace_text(path, text)
@@ -65,7 +65,10 @@ def with_lists(text: str, lists: Mapping[str, Sequence[str]], where: str) -> str
     assert isinstance(root, yaml.MappingNode), "the task file must be valid"
     validation = next(value for key, value in root.value if key.value == "validation")
     if validation.flow_style:
-        raise InputError(f"{where}: validation is a flow mapping in braces", remedy="Write one field per line.")
+        raise InputError(
+            f"{where}: cannot add the tests: `validation` is written in YAML flow style ({{...}})",
+            remedy="Write one field per line.",
+        )
     indent = " " * validation.value[0][0].start_mark.column
     fields = {key.value: (key, value) for key, value in validation.value}
     edits: list[_Edit] = []

@@ -75,7 +75,8 @@ def refresh(
     try:
         validate(tasks, variant, progress, times=times, workers=settings.workers, per_test=False)
     except KeyboardInterrupt:
-        say(f"interrupted: {len(progress.findings)} of {len(tasks)} tasks were checked; no task was retired", err=True)
+        every = f"{len(tasks)} task{'s' * (len(tasks) != 1)}"
+        say(f"interrupted after checking {len(progress.findings)} of {every}; no task was retired", err=True)
         return 130
     decisions = decide([progress.findings[task.spec.id] for task in tasks])
     moved = {} if dry_run else _retire(decisions, variant.sandbox.name)
@@ -107,7 +108,8 @@ def _print(decisions: Sequence[Decision], moved: dict[str, Path], *, dry_run: bo
         rows.append((task, decision.report.verdict, action, shortened(decision.reason, 100)))
     print_table(("TASK", "VERDICT", "ACTION", "REASON"), rows)
     counts = {name: sum(row[2] == name for row in rows) for name in dict.fromkeys(row[2] for row in rows)}
-    say(f"\n{len(rows)} tasks: {', '.join(f'{number} {name}' for name, number in counts.items())}")
+    tasks = f"{len(rows)} task{'s' * (len(rows) != 1)}"
+    say(f"\n{tasks}: {', '.join(f'{number} {name}' for name, number in counts.items())}")
     for directory in moved.values():
         say(f"moved to {directory}")
 

@@ -67,7 +67,7 @@ def _decision(report: TaskReport, machine_works: bool) -> Decision:
     if rotten is None:
         return Decision(report=report, action="unknown", reason=f"possibly caused by this machine: {first.reason}")
     if not machine_works:
-        reason = f"no task of the suite is valid here, possibly because of this machine: {rotten.reason}"
+        reason = f"no task in the suite is valid here, possibly because of this machine: {rotten.reason}"
         return Decision(report=report, action="unknown", reason=reason)
     return Decision(report=report, action="retired", reason=rotten.reason)
 

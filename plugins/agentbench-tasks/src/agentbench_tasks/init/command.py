@@ -84,7 +84,7 @@ def _notes(found: Found, planned: Plan, model: str) -> Iterator[str]:
     elif repository.shallow:
         yield "this clone is shallow; to mine tasks, first run: git fetch --unshallow"
     if found.tests and not found.tests[0].startswith("pytest"):
-        yield "tests are not run by pytest directly: `agentbench tasks mine` requires --test-command"
+        yield "the tests are not run directly by pytest: `agentbench tasks mine` requires --test-command"
     if not found.python:
         yield "the default image has no suitable Python: pass --python VERSION=IMAGE to `agentbench tasks mine`"
     if not found.engine:
@@ -92,13 +92,13 @@ def _notes(found: Found, planned: Plan, model: str) -> Iterator[str]:
     if found.tasks < min(LEAST_PAIRS.values()):
         yield f"the gate cannot pass with {_count(found.tasks)}; gate.yaml lists how many tasks each margin requires"
     if planned.example:
-        yield f"tasks/{found.suite}/example is a small task to try things out; remove it once there are other tasks"
+        yield f"tasks/{found.suite}/example is a small task for trying things out; remove it once there are other tasks"
     if not model and any(path.endswith("/current.yaml") for path in planned.new):
         yield "--model was not passed: set the model in configs/variants/current.yaml and candidate.yaml"
     if any(path.startswith(".github/") for path in planned.new):
-        yield "on GitHub, create the secret OPENROUTER_API_KEY, unless you use another provider"
+        yield "on GitHub, create the `OPENROUTER_API_KEY` secret, unless you use another provider"
         if not found.source:
-            yield "on GitHub, create the variable AGENTBENCH_SOURCE, the git URL to install AgentBench from"
+            yield "on GitHub, create the `AGENTBENCH_SOURCE` variable with the git URL to install AgentBench from"
 
 
 def _next(found: Found, directory: Path) -> Iterator[str]:

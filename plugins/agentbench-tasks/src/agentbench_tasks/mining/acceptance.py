@@ -83,5 +83,6 @@ def count_proposals(shop: Workshop, task: Task, tests: Sequence[str], step: Call
     except (InputError, CalibrationError) as error:
         step(error.message)
         return 0
-    step(f"assertions that `agentbench tasks strengthen` proposes: {len(found.proposals)}")
-    return len(found.proposals)
+    count = len(found.proposals)
+    step(f"`agentbench tasks strengthen` proposes {count} assertion{'s' * (count != 1)}")
+    return count

@@ -128,8 +128,8 @@ class Candidate:
         try:
             self.outcomes = outcomes
             self._step(
-                f"tests: {len(outcomes.fail_to_pass)} fail before the fix and pass after it, "
-                f"{len(outcomes.pass_to_pass)} pass before and after it"
+                f"tests: {len(outcomes.fail_to_pass)} fail-to-pass (fail before the fix, pass after it), "
+                f"{len(outcomes.pass_to_pass)} pass-to-pass (pass before and after it)"
             )
             names = self._new_names(parts, tree, described.text)
             public = trials.public_command(outcomes)
@@ -149,7 +149,7 @@ class Candidate:
             task = rewrite_task(staged, task_id, shop.settings.suite, final)
             report = checked(shop, task)
             if unsteady := unsteady_tests(report):
-                self._step(f"left out, because they do not always pass: {name_some(unsteady)}")
+                self._step(f"tests left out because they do not always pass: {name_some(unsteady)}")
                 final = attrs.evolve(final, pass_to_pass=[t for t in final.pass_to_pass if t not in unsteady])
                 task = rewrite_task(staged, task_id, shop.settings.suite, final)
                 report = checked(shop, task)

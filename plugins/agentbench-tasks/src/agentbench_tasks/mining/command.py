@@ -121,8 +121,8 @@ def mine_tasks(
     is_new = not (directory / LEDGER_FILE).exists()  # later calls may select a week without any fix
     if is_new and not funnel.candidates and all(each.code in _UNRELATED for each in funnel.rejected.values()):
         raise InputError(
-            f"NO_TESTS: none of {len(commits)} commits changes both source and tests",
-            remedy="Check --repo, --since and --until; tests are found by their names, such as tests/ or test_*.py.",
+            f"NO_TESTS: no commit changes both source and tests (commits searched: {len(commits)})",
+            remedy="Check --repo, --since and --until; tests are found by names such as tests/ or test_*.py.",
         )
     discussions = read_discussions(Path(issues)) if issues else {}
     identity = settings_digest(settings, typed["sandbox"])
@@ -151,8 +151,9 @@ def mine_tasks(
             with open_workshop(source, settings, variant, watcher, workers=workers, resists=resists) as shop:
                 results = mine(shop, new, ledger, watcher, limit=limit, workers=workers)
         except KeyboardInterrupt:
+            every = f"{len(new)} commit{'s' * (len(new) != 1)}"
             say(
-                f"interrupted: {len(watcher.results)} of {len(new)} commits done; run the command again to continue",
+                f"interrupted after {len(watcher.results)} of {every}; run the command again to continue",
                 err=True,
             )
             _finish(ledger, watcher.results, funnel, as_json=as_json)
@@ -244,7 +245,7 @@ def _finish(
     codes = Counter(entry.code for entry in shown if entry.code)
     say()
     if nothing:
-        say("nothing new: all candidates have a result from an earlier call")
+        say("nothing new: all candidates have a result from an earlier run of this command")
     _say_all(report.summary(shown, results, codes, built, ledger.path))
     return 0
 

@@ -106,7 +106,7 @@ def _discussion(item: Any, where: str, problems: list[str]) -> tuple[str, Discus
     if not isinstance(body, str | None):
         problems.append(f"{where}: body: expected text, found {_kind(body)}")
     if not isinstance(created, str) or not _is_moment(created):
-        problems.append(f"{where}: createdAt: expected a time such as 2024-05-01T12:00:00Z, found {_kind(created)}")
+        problems.append(f"{where}: createdAt: expected a time (example: 2024-05-01T12:00:00Z), found {_kind(created)}")
     if len(problems) > before:
         return "", None
     assert isinstance(number, int)

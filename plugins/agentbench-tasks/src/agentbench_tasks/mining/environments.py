@@ -65,7 +65,8 @@ class Environments:
         for recipe in wanted:
             found = self._resolved(recipe, commit)
             if isinstance(found, Environment):
-                step(f"environment: {found.source} ({len(found.pins)} packages, Python {found.python})")
+                packages = f"{len(found.pins)} package{'s' * (len(found.pins) != 1)}"
+                step(f"environment: {found.source} ({packages}, Python {found.python})")
                 found_any = True
                 yield self._chosen(recipe, found, found.source)
             else:

@@ -27,7 +27,9 @@ def _images(_context: click.Context, _option: click.Parameter, given: tuple[str,
     for value in given:
         match = _PYTHON.fullmatch(value)
         if match is None:
-            raise click.BadParameter(f"{value!r} is not VERSION or VERSION=IMAGE, such as 3.12=my-image:3.12")
+            raise click.BadParameter(
+                f"{value!r} does not have the form VERSION or VERSION=IMAGE; example: 3.12=my-image:3.12"
+            )
         images[match["version"]] = match["image"] or ""
     return images or {"3.11": ""}
 
@@ -73,7 +75,7 @@ _FLAGS = (
         type=click.FloatRange(min=1),
         default=300.0,
         show_default=True,
-        help="Timeout of one test run, in seconds.",
+        help="Timeout per test run, in seconds.",
     ),
     set_flag,
 )
@@ -101,7 +103,7 @@ def mining_variant(app: App, typed: Mapping[str, Any]) -> Variant:
     variant = variant_for_tasks(app, typed, "mining")
     if not variant.sandbox.can("isolated") and not typed["allow_unisolated"]:
         raise InputError(
-            f"refusing to run code of the repository in the non-isolated sandbox {variant.sandbox.name!r}",
+            f"refusing to run code from the repository in the {variant.sandbox.name!r} sandbox, which is not isolated",
             remedy="Use --sandbox docker, or pass --allow-unisolated if this machine is disposable.",
         )
     return variant

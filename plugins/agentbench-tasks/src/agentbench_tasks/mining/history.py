@@ -111,7 +111,7 @@ def _bound(text: str, *, end: bool) -> float:
     try:
         seconds = moment(text).timestamp()
     except ValueError:
-        raise InputError(f"{text!r} is not a date: pass one such as 2024-05-01 or 2024-05-01T12:00:00Z") from None
+        raise InputError(f"{text!r} is not a valid date; examples: 2024-05-01, 2024-05-01T12:00:00Z") from None
     return int(seconds) + 1 if end else seconds
 
 

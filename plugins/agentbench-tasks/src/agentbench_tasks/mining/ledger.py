@@ -86,7 +86,7 @@ class Ledger:
             except OSError as error:
                 raise InputError(
                     f"{self.path} cannot be written: {error.strerror}",
-                    remedy="Free some space, and run the command again to continue.",
+                    remedy="Free some space and run the command again to continue.",
                 ) from None
             for value in values:
                 self._take(value)
@@ -184,7 +184,7 @@ def held(suite: Path) -> Iterator[None]:
         except BlockingIOError:
             raise InputError(
                 f"another process is changing {suite}",
-                remedy="Wait for the other process to finish, or use another suite.",
+                remedy="Wait for the other process to finish, or use a different suite.",
             ) from None
         try:
             yield

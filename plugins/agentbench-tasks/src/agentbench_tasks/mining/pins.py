@@ -61,7 +61,7 @@ def _is_pin(line: str) -> bool:
 def setup_commands(pinned: Sequence[str], recipe: Recipe) -> tuple[str, ...]:
     """Commands for task.yaml that create the same environment: the pinned packages, then the project."""
     if invalid := [line for line in pinned if not _is_pin(line)]:
-        raise ValueError(f"not name==version: {invalid[0]!r}")
+        raise ValueError(f"{invalid[0]!r} does not have the form name==version")
     groups = (pinned[start : start + _PER_COMMAND] for start in range(0, len(pinned), _PER_COMMAND))
     install = ("python", "-m", "pip", "install", "--no-deps")
     return (*(shlex.join((*install, *group)) for group in groups), *recipe.project)

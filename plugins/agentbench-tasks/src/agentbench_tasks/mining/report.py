@@ -21,7 +21,7 @@ _REASON = 100
 
 def funnel_lines(funnel: Funnel, commits: int) -> Sequence[str]:
     """One line for each stage, with the number of commits that are left."""
-    rows = [("commits of the main line", str(commits)), *((stage.name, str(stage.left)) for stage in funnel.counts[1:])]
+    rows = [("commits on the main line", str(commits)), *((stage.name, str(stage.left)) for stage in funnel.counts[1:])]
     return table_lines(("STAGE", "COMMITS LEFT"), rows)
 
 
@@ -32,13 +32,14 @@ def plan(
     measured = _measured(ledger)
     seconds = statistics.mean(measured) if measured else _GUESSED_SECONDS
     basis = (
-        f"{seconds:.0f} s per commit, the mean of {len(measured)} commits tried before"
+        f"{seconds:.0f} s per commit, the mean of {len(measured)} commit{'s' * (len(measured) != 1)} tried before"
         if measured
         else (f"{seconds:.0f} s per commit, a guess until commits have been tried")
     )
+    sizes = [f"{len(commit.files)} file{'s' * (len(commit.files) != 1)}" for commit in new]
     rows = [
-        (commit.id[:10], commit.date[:10], f"{len(commit.files)} files", shortened(commit.subject, _REASON))
-        for commit in new
+        (commit.id[:10], commit.date[:10], size, shortened(commit.subject, _REASON))
+        for commit, size in zip(new, sizes, strict=True)
     ]
     minutes = seconds * len(new) / workers / 60
     until = f", or fewer if --limit {limit} is reached first" if limit else ""
@@ -47,8 +48,8 @@ def plan(
         "",
         *(table_lines(("COMMIT", "DATE", "SIZE", "SUBJECT"), rows) if rows else ["no new candidates"]),
         "",
-        f"{len(new)} of {len(funnel.candidates)} candidates have no result yet",
-        f"estimated time: {minutes:.0f} min with {workers} workers ({basis}){until}",
+        f"candidates without a result: {len(new)} of {len(funnel.candidates)}",
+        f"estimated time: {minutes:.0f} min with {workers} worker{'s' * (workers != 1)} ({basis}){until}",
     ]
 
 
@@ -86,7 +87,8 @@ def table(entries: Sequence[Entry]) -> Sequence[str]:
 def _outcome(entry: Entry) -> str:
     if not entry.task:
         return entry.reason
-    labels = [f"{label} ({entry.proposals} proposals)" if label == WEAK else label for label in entry.labels]
+    proposals = f"{entry.proposals} proposal{'s' * (entry.proposals != 1)}"
+    labels = [f"{label} ({proposals})" if label == WEAK else label for label in entry.labels]
     tests = f"{entry.fail_to_pass} fail-to-pass, {entry.pass_to_pass} pass-to-pass tests"
     return f"{entry.task}: {tests}{'; ' + ', '.join(labels) if labels else ''}"
 
@@ -100,13 +102,13 @@ def summary(
     weak = sorted((entry for entry in tasks if WEAK in entry.labels), key=lambda entry: -entry.proposals)
     suite = ledger.parent
     lines = [
-        f"{len(tasks)} of {len(shown)} candidates with a result are tasks in {suite} ({new} new)",
-        *([f"not tasks: {', '.join(f'{n} {code}' for code, n in sorted(codes.items()))}"] if codes else []),
+        f"{len(tasks)} of {len(shown)} candidates with a result became tasks in {suite} ({new} new)",
+        *([f"rejected: {', '.join(f'{n} {code}' for code, n in sorted(codes.items()))}"] if codes else []),
         *([f"environments resolved: {built}"] if built else []),
     ]
     if weak:
         proposed = sum(entry.proposals > 0 for entry in weak)
-        lines.append(f"{len(weak)} of them have weak verdicts, {proposed} with proposals to strengthen them:")
+        lines.append(f"tasks with weak verdicts: {len(weak)}; with proposals to strengthen them: {proposed}")
         lines.append(f"  agentbench tasks strengthen {suite / weak[0].task}")
     if tasks:
         lines.append(

@@ -55,14 +55,14 @@ def new_from_fix(app: App, task_id: str, suite: str, root: Path, fix: Fix, typed
     discussions = read_discussions(Path(typed["issues"])) if typed.get("issues") else {}
     deadline = Deadline(_SECONDS)
     if fix.tests and not Path(fix.repo).is_dir():
-        raise InputError("--tests requires a local repository", remedy="Clone it, and pass its directory as --repo.")
+        raise InputError("--tests requires a local repository", remedy="Clone it and pass its directory as --repo.")
     history = fetch_history(fix.repo, beside=Path.cwd(), deadline=deadline)
     hidden: Sequence[str] | None = None
     if fix.commit:
         commit = read_commit(history.git, _resolved(history, fix.commit, deadline), deadline=deadline)
         if not commit.parent:
             raise InputError(
-                f"commit {fix.commit} is the first commit of the repository: there is no code before it",
+                f"commit {fix.commit} is the first commit in the repository, so there is no code before it",
                 remedy="Pass the commit that fixed the bug.",
             )
     else:
@@ -208,7 +208,7 @@ def _assembled(history: History, fix: Fix, tests: Mapping[str, File], deadline: 
     commit = read_commit(git, made, deadline=deadline)
     if not any(change.path in tests for change in commit.files):
         raise InputError(
-            f"--tests: all files are identical in {base[:12]}, the base of the patch",
+            f"--tests: all files are identical to those in {base[:12]}, the base of the patch",
             remedy="Pass a commit without these tests as --base.",
         )
     date = read_commit(git, base, deadline=deadline).date  # a lower bound, and the date of the dependencies

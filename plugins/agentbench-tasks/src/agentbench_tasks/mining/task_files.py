@@ -147,7 +147,7 @@ def _unwritten(path: Path, error: OSError) -> InputError | UnavailableError:
     """The error for a directory; a full disk ends the command, since every other commit would also fail."""
     message = f"{path} cannot be written: {error.strerror}"
     if error.errno in _OF_DISK:
-        return UnavailableError(message, remedy="Free some space, and run the command again to continue.")
+        return UnavailableError(message, remedy="Free some space and run the command again to continue.")
     return InputError(message)
 
 

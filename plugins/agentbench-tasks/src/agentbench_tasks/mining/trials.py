@@ -89,8 +89,9 @@ class Trials:
         passing = [name for name, outcome in after.items() if outcome == "passed"]
         fail_to_pass = tuple(name for name in passing if before.get(name) in _FAILED)
         if not fail_to_pass:
+            tests = f"{len(passing)} test{'s' * (len(passing) != 1)}"
             raise RejectedError(
-                Code.TESTS_PASS_BEFORE, f"all {len(passing)} tests that pass with the fix also pass without it"
+                Code.TESTS_PASS_BEFORE, f"every test that passes with the fix also passes without it ({tests})"
             )
         return Outcomes(
             command=command,

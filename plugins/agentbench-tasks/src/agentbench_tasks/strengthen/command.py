@@ -146,7 +146,7 @@ def _numbers(accept: str | None) -> frozenset[int] | None:
     parts = [part.strip() for part in accept.split(",") if part.strip()]
     if not parts or not all(part.isascii() and part.isdecimal() for part in parts):
         raise click.BadParameter(
-            f"{accept!r} is neither `all` nor a list of numbers such as 1,3", param_hint="--accept"
+            f"{accept!r} is neither `all` nor a list of numbers, for example 1,3", param_hint="--accept"
         )
     return frozenset(map(int, parts))
 
@@ -154,8 +154,8 @@ def _numbers(accept: str | None) -> frozenset[int] | None:
 def _chosen(proposals: Sequence[Proposal], wanted: frozenset[int] | None) -> Sequence[Proposal]:
     known = {proposal.number for proposal in proposals}
     if wanted and (unknown := sorted(wanted - known)):
-        has = f"there are {len(known)} proposals" if known else "there are no proposals"
-        raise InputError(f"--accept: no proposal has the number {unknown[0]}: {has}")
+        has = f"{len(known) or 'no'} proposal{'s' * (len(known) != 1)}"
+        raise InputError(f"--accept: no proposal has the number {unknown[0]} ({has} found)")
     return [proposal for proposal in proposals if wanted is None or proposal.number in wanted]
 
 
@@ -209,9 +209,9 @@ def _print(task: Task, examined: Examined) -> None:
     if not examined.before.weakness:
         say(f"{name}: verdicts are not weak; more assertions are optional")
     if not task.spec.validation.expected_tests:
-        say(f"{name}: task.yaml lists no tests; they are added with the first accepted proposal")
+        say(f"{name}: task.yaml lists no expected tests; they are added with the first accepted proposal")
     for proposal in examined.proposals:
-        say(f"\n[{proposal.number}] repeats {proposal.call.where} with other inputs")
+        say(f"\n[{proposal.number}] repeats the assertion at {proposal.call.where} with different inputs")
         say(textwrap.indent(proposal.assertion, "    "))
         say(f"    unfixed program: {', '.join(proposal.unfixed)}")
     for skipped in examined.skipped[:_MAX_SKIPPED]:
@@ -219,11 +219,12 @@ def _print(task: Task, examined: Examined) -> None:
     if len(examined.skipped) > _MAX_SKIPPED:
         say(f"\nnot proposed: {len(examined.skipped) - _MAX_SKIPPED} more (--json lists all)")
     if not examined.proposals:
-        say(f"\n{name}: no proposals from {examined.calls} calls; add tests that compare exact values")
+        calls = f"{examined.calls} call{'s' * (examined.calls != 1)}"
+        say(f"\n{name}: no proposals from {calls}; add tests that compare exact values")
         return
     say(f"\n{_REMINDER}")
     if examined.with_all is not None:
-        say(f"\nwith all {len(examined.proposals)} proposals:")
+        say(f"\nwith all proposals ({len(examined.proposals)}):")
         for line in _strength(examined.with_all):
             say(f"  {line}")
         if not examined.with_all.weakness:

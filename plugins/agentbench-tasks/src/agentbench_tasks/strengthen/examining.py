@@ -84,8 +84,8 @@ def _checked(
         )
     if check.calibration is None:
         raise InputError(
-            f"the scorer {variant.scorer.name} does not report how hard its verdicts are to forge",
-            remedy="Use another scorer, such as --set scorer=tests.",
+            f"the {variant.scorer.name!r} scorer does not report how hard its verdicts are to forge",
+            remedy="Use a different scorer, for example: --set scorer=tests",
         )
     validation = task.spec.validation
     lists = {"fail_to_pass": validation.fail_to_pass, "pass_to_pass": validation.pass_to_pass}

@@ -108,7 +108,7 @@ def require(task: Task) -> None:
     if not runs_pytest(task.spec.validation.passing_command):
         raise InputError(
             f"{where}: passing_command does more than run pytest",
-            remedy="Use a plain command such as: python -m pytest -q",
+            remedy="Use a plain command, for example: python -m pytest -q",
         )
 
 

@@ -85,7 +85,7 @@ def new_text(task: Task, added: Sequence[Addition], lists: Mapping[str, Sequence
         expected["validation"]["passing_command"] = command
     expected["validation"] |= {name: list(names) for name, names in new_lists.items()}
     if parse_yaml(text, where) != expected:
-        raise InputError(f"{where}: cannot insert the new tests", remedy="Write `validation` as a plain block mapping.")
+        raise InputError(f"{where}: cannot add the new tests", remedy="Write `validation` in plain YAML block style.")
     return text
 
 
