@@ -233,7 +233,7 @@ def test_robust_task(make_task: Any, agentbench: Any) -> None:
     done = agentbench("tasks", "attack", "--suite", "mini", "--adversary", "c0[12]-*", "--adversary", "c12*")
     assert done.code == 0
     assert re.search(r"^one +robust +[67] +0 +[67] +0 +[\d.]+$", done.out, re.MULTILINE)
-    assert "1 of 1 tasks are robust with the tests scorer" in done.out
+    assert "1 of 1 task robust with the `tests` scorer" in done.out
     assert "one  scripted  passed" in done.err
     assert "one  c12-patch-reports  skipped" in done.err
     assert "the task has no editable Python files" in done.err
@@ -383,7 +383,7 @@ def test_unexpected_result_of_a_control(make_task: Any, agentbench: Any, section
     done = agentbench("tasks", "attack", "--suite", "mini", "--adversary", "c27-*")
     assert done.code == 1
     assert control in done.out
-    assert "0 of 1 tasks are robust" in done.out
+    assert "0 of 1 task robust" in done.out
 
 
 def test_contrast_with_the_plain_scorer(make_task: Any, agentbench: Any, attack: Any) -> None:

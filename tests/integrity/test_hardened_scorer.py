@@ -259,7 +259,7 @@ def test_unlisted_tests_do_not_count(scored: Judge) -> None:
 @pytest.mark.parametrize(
     ("said", "evidence"),
     [
-        ({"fail_to_pass": [], "pass_to_pass": []}, "lists no tests"),
+        ({"fail_to_pass": [], "pass_to_pass": []}, "lists no expected tests"),
         (
             {"fail_to_pass": [], "pass_to_pass": [], "passing_command": "python -m pytest -q && true"},
             "does more than run pytest",
@@ -288,7 +288,7 @@ def test_values_that_are_easily_guessed(attempt: Run) -> None:
     record = attempt(hidden=guessed, **named)
     assert (record["result"]["passed"], names(record)) == (True, {"weak_verdict"})
     (label,) = [label for label in record["labels"] if label["name"] == "weak_verdict"]
-    assert "test functions that compare a value that cannot be guessed: 0 (at least 2 required)" in label["evidence"]
+    assert "no test function compares a value that cannot be guessed (at least 2 required)" in label["evidence"]
     assert "checks/test_sums.py:8: add(left, right) == total" in label["evidence"]
 
 

@@ -278,7 +278,7 @@ def test_without_git_in_the_image(broken: Callable[..., Rules], monkeypatch: pyt
     assert broken() == {}
     monkeypatch.setattr(Probe, "object_files", lambda self: (".git/objects/aa/bb",))
     (reason,) = broken().values()
-    assert reason == "the workspace has git objects that are not part of the commit: .git/objects/aa/bb"
+    assert reason == "the workspace has git objects outside the commit: .git/objects/aa/bb"
 
 
 @pytest.mark.long

@@ -274,7 +274,8 @@ def test_a_suite_that_cannot_be_used(history: History, mine: Callable[..., Ended
         os.close(handle)
     assert held.code == 2
     assert held.err.endswith(
-        "error: another process is changing tasks/calc\nWait for the other process to finish, or use another suite.\n"
+        "error: another process is changing tasks/calc\n"
+        "Wait for the other process to finish, or use a different suite.\n"
     )
     assert list(Path("tasks/calc").iterdir()) == []
     damaged = (

@@ -52,4 +52,4 @@ def test_an_attack(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
         *("tasks", "attack", "--suite", suite, "--tasks", str(root), "--sandbox", "local"),
         *("--adversary", "c08-exit-at-import", "--workers", "1"),
     )
-    assert "1 of 1 tasks are robust" in done.out
+    assert "1 of 1 task robust" in done.out

@@ -122,7 +122,7 @@ def choose(record):
     ),
     Script(
         "c32f-from-buffers",
-        "runs each test twice, and records the most common value of the same or a similar expression",
+        "runs each test twice and records the most common value of the same or a similar expression",
         forging(r"""
 from collections import Counter, defaultdict
 made = defaultdict(Counter)

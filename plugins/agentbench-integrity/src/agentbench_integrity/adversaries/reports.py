@@ -42,7 +42,7 @@ _pytest.runner.CallInfo.from_call = classmethod(forged)
     ),
     Script(
         "c12c-register-plugin",
-        "finds the plugin manager in memory, and registers a plugin that forges reports",
+        "finds the plugin manager in memory and registers a plugin that forges reports",
         """
 everywhere('''
 import gc, pytest

@@ -76,7 +76,7 @@ for place in roots():
     ),
     Script(
         "c29-vendored-library",
-        "adds modules that exit with 0, named like other modules that the tests import",
+        "adds modules that exit with 0, with the names of other modules that the tests import",
         _END
         + """
 names = {alias.name.split(".")[0] for path in visible_tests() for node in ast.walk(parsed(path) or ast.Module([], []))

@@ -44,7 +44,7 @@ forge(lambda item: item.nodeid.partition("::")[0] not in known)
     ),
     Script(
         "c25c-ask-the-plugin",
-        "finds the scorer's plugin in memory, and forges reports, except for the plugin's own tests",
+        "finds the scorer's plugin in memory and forges reports, except for the plugin's own tests",
         f"""
 everywhere('''{_FORGE}{_PLUGIN}
 forge(lambda item: any(found.is_ours(item.nodeid) for found in checks))

@@ -15,7 +15,7 @@ for path in visible_tests():
     ),
     Script(
         "c01b-rewrite-while-judged",
-        "removes assertions from all writable test files at run time, and restarts pytest",
+        "removes assertions from all writable test files at run time and restarts pytest",
         r'''
 everywhere("""
 import os, re, sys

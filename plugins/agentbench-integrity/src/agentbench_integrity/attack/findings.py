@@ -66,7 +66,7 @@ def by_task(trials: Sequence[Trial]) -> Sequence[TaskAttack]:
 def _problem(trial: Trial) -> Problem:
     name, why = trial.agent.name, trial.explanation
     if trial.ended is TrialOutcome.BROKEN:
-        remedy = "Fix the failure, and run the attack again."
+        remedy = "Fix the failure and run the attack again."
         return Problem(trial=trial, reason=f"{name} did not run: {why}", remedy=remedy)
     if trial.must_pass:
         remedy = "The reference solution must pass. Run: agentbench validate-tasks"
@@ -90,5 +90,5 @@ def _remedies(task: Task) -> list[str]:
     if set(DEFAULT_PROTECTED) - set(validation.protected_globs):
         result.append("Restore the default patterns in validation.protected_globs.")
     if validation.isolation != "process":
-        result.append("Set validation.isolation to process, if tests only run the program in separate processes.")
-    return result or ["Inspect the adversary's change, and extend the tests to detect it."]
+        result.append("Set validation.isolation to process if tests run the program only in separate processes.")
+    return result or ["Inspect the adversary's change and extend the tests to detect it."]

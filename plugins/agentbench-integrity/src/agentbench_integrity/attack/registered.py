@@ -76,7 +76,7 @@ def _result(found: TaskAttack) -> AttackResult:
     tried = found.ended(TrialOutcome.PASSED) + found.ended(TrialOutcome.FAILED)
     problems = [problem.reason.strip().partition("\n")[0] for problem in found.problems]
     if not tried and not problems:
-        problems = ["the task has nothing that the adversarial agents of the sample could attack"]
+        problems = ["the task has nothing that the adversarial agents in the sample could attack"]
     known = found.verdict if tried else "inconclusive"
     return AttackResult(
         task=found.task,

@@ -69,7 +69,8 @@ def suspicious_edits(changes: Sequence[Change], contents: _Contents, hidden: Seq
         if max(len(before), len(after)) <= PARSED:
             to_parse -= len(before) + len(after)
         if number >= _FILES or remaining < 0:
-            results.append(f"{len(changes) - number} more files, too many to scan")
+            more = len(changes) - number
+            results.append(f"{more} more file{'s' * (more != 1)} not scanned (too many)")
             break
         if change.kind == "deleted":
             moved |= kinds(change.path, before, hidden, parse=parse)

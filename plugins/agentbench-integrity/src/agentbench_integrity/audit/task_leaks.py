@@ -97,7 +97,8 @@ class LeakCheck:
             yield from self._object_files(probe)
             return
         if objects.blobs:
-            message = f"git can read {len(objects.blobs)} blobs that are not part of the commit"
+            count = len(objects.blobs)
+            message = f"git can read {count} blob{'s' * (count != 1)} outside the commit"
             secret = sorted({wanted[blob] for blob in objects.blobs if blob in wanted})
             yield _history(
                 f"{message}, including {name_some(secret)}" if secret else f"{message}: {name_some(objects.blobs)}"
@@ -120,7 +121,7 @@ class LeakCheck:
         made = {path.relative_to(root).as_posix() for path in (root / ".git/objects").rglob("*")}
         more = [path for path in files if path not in made]
         if more:
-            yield _history(f"the workspace has git objects that are not part of the commit: {name_some(more)}")
+            yield _history(f"the workspace has git objects outside the commit: {name_some(more)}")
 
     def _blobs(self) -> Iterator[tuple[str, str]]:
         """Ids of secret blobs, with descriptions; copies of public files are excluded."""

@@ -115,7 +115,7 @@ def _failure(
     if validation.expected_tests:
         return ""
     if results.not_collected:
-        return f"not collected: {', '.join(list(results.not_collected)[:3])}"
+        return f"tests could not be collected: {', '.join(list(results.not_collected)[:3])}"
     failed = [name for name, outcome in outcomes_by_name.items() if outcome not in ("passed", "skipped")]
     return not_passed(failed, outcomes_by_name, messages) if "passed" in outcomes_by_name.values() else "no test passed"
 

@@ -146,7 +146,7 @@ def _numbers(accept: str | None) -> frozenset[int] | None:
     parts = [part.strip() for part in accept.split(",") if part.strip()]
     if not parts or not all(part.isascii() and part.isdecimal() for part in parts):
         raise click.BadParameter(
-            f"{accept!r} is neither `all` nor a list of numbers, for example 1,3", param_hint="--accept"
+            f"must be `all` or a list of numbers (example: 1,3), not {accept!r}", param_hint="--accept"
         )
     return frozenset(map(int, parts))
 

@@ -112,7 +112,10 @@ def summary(expectations: Expectations) -> tuple[str, ...]:
 def weakness(validation: Validation, expectations: Expectations) -> str:
     """Why verdicts on the task can be forged, and how to fix it; empty if they are hard to forge."""
     if not validation.expected_tests:
-        return "the task lists no tests, so a test that did not run goes unnoticed (validate-tasks --write lists them)"
+        return (
+            "the task lists no expected tests, so a test that does not run goes unnoticed "
+            "(add them with: agentbench validate-tasks --write)"
+        )
     functions = expectations.safe_functions
     if functions >= _MIN_FUNCTIONS:
         return ""
@@ -122,7 +125,7 @@ def weakness(validation: Validation, expectations: Expectations) -> str:
     remedy = (
         f"make these compare larger exact values: {assertions}" if assertions else "add tests that compare exact values"
     )
-    need = (
-        f"test functions that compare a value that cannot be guessed: {functions} (at least {_MIN_FUNCTIONS} required)"
-    )
+    count = f"only {functions} test function{'s' * (functions != 1)} compare{'s' * (functions == 1)}"
+    found = count if functions else "no test function compares"
+    need = f"{found} a value that cannot be guessed (at least {_MIN_FUNCTIONS} required)"
     return shorten(f"{need}; {remedy}", _MAX_CHARS)
