@@ -213,7 +213,7 @@ def test_decisions_that_cannot_be_carried_out_end_the_attempt(attempt: Any) -> N
             result = solve(double)
             assert (double.budget.steps, len(double.requests)) == (1, 2)
         assert result.ended == "gave_up"
-        assert result.message.startswith("consecutive decisions that could not be carried out: 2; last problem: ")
+        assert result.message.startswith("2 consecutive decisions could not be carried out; last problem: ")
         assert why in result.message
     router = iter([decide("undo"), decide("test"), decide("undo"), decide("test"), decide("stop", "enough")])
     judging = by_role(router=lambda request: next(router), tester=lambda request: report(verdict="same", advice="no"))
@@ -388,7 +388,7 @@ def test_repeated_identical_failures_end_the_attempt(attempt: Any) -> None:
         answers += [decide("patch"), report(unified_diff=diff)]
     with attempt(answers) as double:
         result = solve(double, same_failure=3)
-    assert (result.ended, result.message) == ("gave_up", "the command still fails in the same way (changes tried: 3)")
+    assert (result.ended, result.message) == ("gave_up", "the command still fails in the same way after 3 changes")
     assert "in the same way after 2 changes in a row" in outcome_of(double, 2)
 
 
@@ -399,7 +399,7 @@ def test_decisions_are_bounded(attempt: Any) -> None:
     with attempt(answers) as double:
         result = solve(double, max_rounds=4)
         assert double.budget.steps == 1
-    assert (result.ended, result.message) == ("gave_up", "the command does not pass; decisions made: 4")
+    assert (result.ended, result.message) == ("gave_up", "the command still fails after 4 decisions (max_rounds)")
 
 
 @pytest.mark.parametrize(

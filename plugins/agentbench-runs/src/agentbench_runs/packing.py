@@ -57,7 +57,8 @@ def pack(directories: tuple[Path, ...], output: Path | None) -> None:
     if os.path.lexists(path):
         raise InputError(f"{path} already exists", remedy="Remove it, or choose another name: -o FILE.tar.gz")
     count = write_archive(runs, path)
-    say(f"packed {', '.join(run.short_name for run in runs)}: {path}, {size_text(path.stat().st_size)}, {count} files")
+    files = f"{count} file{'s' * (count != 1)}"
+    say(f"packed {', '.join(run.short_name for run in runs)}: {path}, {size_text(path.stat().st_size)}, {files}")
 
 
 def _checked(directory: Path) -> RunInfo:

@@ -40,15 +40,15 @@ class _Deletions:
 
 @click.command()
 @runs_out_flag
-@click.option("--older-than", type=AgeType(), help="Only runs started longer ago than this, such as 30d, 12h or 8w.")
-@click.option("--larger-than", type=SizeType(), help="Only runs larger than this, such as 500MB.")
+@click.option("--older-than", type=AgeType(), help="Only runs started longer ago than this; examples: 30d, 12h, 8w.")
+@click.option("--larger-than", type=SizeType(), help="Only runs larger than this, for example 500MB.")
 @click.option(
     "--max-total-size",
     type=SizeType(),
     help="Only the oldest runs, as many as needed to reduce the total size of all runs to this size.",
 )
 @click.option(
-    "--keep-last", type=click.IntRange(0), metavar="N", help="Keep the latest N runs of each suite and variant."
+    "--keep-last", type=click.IntRange(0), metavar="N", help="Keep the latest N runs for each suite and variant."
 )
 @run_filters
 @click.option("--yes", is_flag=True, help="Delete the runs. Without this flag, they are only listed.")
@@ -80,7 +80,7 @@ def prune(
     rules = Rules(older_than=older_than, larger_than=larger_than, keep_last=keep_last, max_total_size=max_total_size)
     left = [(path, measure(path).total) for path in leftovers(place)]
     if not (rules.apply or filters or left):
-        raise click.UsageError("pass at least one condition, such as --older-than 30d or --keep-last 3")
+        raise click.UsageError("pass at least one condition, for example --older-than 30d or --keep-last 3")
     runs = _selected(place, rules, selects) if rules.apply or filters else ()
     found = _Deletions(runs, left)
     problems = _delete(found) if yes else []

@@ -94,5 +94,5 @@ class AgeType(click.ParamType[datetime.timedelta]):
             return value
         match = _AGE.fullmatch(value.strip())
         if match is None:
-            self.fail(f"{value!r} is not an age such as 12h, 30d or 8w.", param, ctx)
+            self.fail(f"{value!r} is not a valid age; examples: 12h, 30d, 8w.", param, ctx)
         return datetime.timedelta(hours=int(match[1]) * _HOURS[match[2]])

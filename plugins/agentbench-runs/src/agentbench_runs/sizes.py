@@ -103,5 +103,5 @@ class SizeType(click.ParamType[int]):
             return value
         match = _SIZE.fullmatch(value.strip())
         if match is None or match[2].upper() not in _UNITS:
-            self.fail(f"{value!r} is not a size such as 500MB, 1.5GB or 2GiB.", param, ctx)
+            self.fail(f"{value!r} is not a valid size; examples: 500MB, 1.5GB, 2GiB.", param, ctx)
         return int(float(match[1]) * _UNITS[match[2].upper()])

@@ -34,11 +34,11 @@ class SubagentsOptions(RepairOptions):
     """Options of the ``subagents`` agent: the budgets of its sub-agents, its prompts, and when it gives up."""
 
     max_rounds: int = option(12, help="maximum number of decisions by the router", minimum=1, maximum=500)
-    searcher_steps: int = option(8, help="maximum number of tool calls for one searcher", minimum=0)
-    searcher_tokens: int = option(120_000, help="maximum number of tokens for one searcher", minimum=1)
+    searcher_steps: int = option(8, help="maximum number of tool calls per searcher", minimum=0)
+    searcher_tokens: int = option(120_000, help="maximum number of tokens per searcher", minimum=1)
     patcher_steps: int = option(
-        6, help="maximum number of tool calls for one patcher, which reads files before it reports a diff", minimum=0
+        6, help="maximum number of tool calls per patcher, which reads files before it reports a diff", minimum=0
     )
-    patcher_tokens: int = option(120_000, help="maximum number of tokens for one patcher", minimum=1)
-    tester_tokens: int = option(40_000, help="maximum number of tokens for one tester, which has no tools", minimum=1)
+    patcher_tokens: int = option(120_000, help="maximum number of tokens per patcher", minimum=1)
+    tester_tokens: int = option(40_000, help="maximum number of tokens per tester, which has no tools", minimum=1)
     report_tries: int = option(3, help="number of rejected reports after which a sub-agent fails", minimum=1)

@@ -150,12 +150,14 @@ class _Repair:
             if self._known.last.passed and not self._known.first.passed:  # otherwise only hidden tests show the defect
                 return AgentResult(message="the failing command passes")
             if self._same_failures >= self._options.same_failure:
-                return _gave_up(f"the command still fails in the same way (changes tried: {self._same_failures})")
+                changes = f"{self._same_failures} change{'s' * (self._same_failures != 1)}"
+                return _gave_up(f"the command still fails in the same way after {changes}")
             if self._futile >= self._options.idle_turns:
-                return _gave_up(
-                    f"consecutive decisions that could not be carried out: {self._futile}; last problem: {outcome}"
-                )
-        return _gave_up(f"the command does not pass; decisions made: {self._options.max_rounds}")
+                decisions = f"{self._futile} consecutive decision{'s' * (self._futile != 1)}"
+                return _gave_up(f"{decisions} could not be carried out; last problem: {outcome}")
+        rounds = self._options.max_rounds
+        state = "the router did not stop" if self._known.last.passed else "the command still fails"
+        return _gave_up(f"{state} after {rounds} decision{'s' * (rounds != 1)} (max_rounds)")
 
     def _stopped(self, why: str) -> AgentResult:
         message = f"the router stopped: {why}"
