@@ -88,7 +88,7 @@ def show_run(run_dir: Path, as_json: bool) -> None:
     for started in places.running.values() if places.workers else ():
         say(f"running on {started.worker}: {started.task_id}, repeat {started.repeat}")
     for task_id, reason in quarantined.items():
-        say(f"{task_id}: quarantined, and excluded from headline figures: {reason}")
+        say(f"{task_id}: quarantined and excluded from headline figures: {reason}")
     why = run.explanations()
     for record in records:
         for label in record.labels:

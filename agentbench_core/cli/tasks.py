@@ -83,7 +83,7 @@ def list_tasks(suite: str | None, root: str, as_json: bool, dates: DateRange) ->
     print_table(header, rows)
     for task, reason in zip(results, why, strict=True):
         if reason:
-            say(f"{task.spec.suite}/{task.spec.id}: quarantined, and excluded from headline figures: {reason}")
+            say(f"{task.spec.suite}/{task.spec.id}: quarantined and excluded from headline figures: {reason}")
 
 
 def _provenance(source: Provenance) -> tuple[str, str, str]:

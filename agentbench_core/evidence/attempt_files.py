@@ -106,7 +106,7 @@ def write_refused(directory: Path, error: OSError | None) -> RunStoppedError:
     if isinstance(error, FileNotFoundError):
         return RunStoppedError(
             f"{directory} was removed or moved during the run",
-            remedy="No further attempts were started. If the directory was moved, pass its new path: "
+            remedy="No more attempts were started. If the directory was moved, pass its new path: "
             "agentbench run --resume DIR",
         )
     return RunStoppedError(

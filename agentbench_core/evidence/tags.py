@@ -94,7 +94,7 @@ def _check(path: Path, tags: Mapping[str, object]) -> None:
 
 def _problem(key: str, value: object) -> str:
     if not _KEY.fullmatch(key):
-        return "a key has at most 63 letters, digits and . _ / -, and begins and ends with a letter or digit"
+        return "a key has at most 63 letters, digits and . _ / -; it begins and ends with a letter or digit"
     if not isinstance(value, str):
         return "its value is not a string"
     if len(value) > _LONGEST_VALUE:

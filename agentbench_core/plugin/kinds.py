@@ -66,7 +66,7 @@ KINDS: Mapping[str, Kind] = _by_name(
                 "isolated": "commands inside cannot reach the host; "
                 "agents that use a model need this, or `--allow-unisolated`",
                 "images": "uses `environment.docker_image`",
-                "programs": "can run agents that are programs: mounts their directories read-only, and gives them an "
+                "programs": "can run agents that are programs: mounts their directories read-only and gives them an "
                 "address at which the host accepts their connections",
             },
             setting="one",

@@ -59,7 +59,7 @@ def check_git() -> str:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_SEC, check=True).stdout.strip()
         version = tuple(int(part) for part in answer.split()[2].split(".")[:2])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-        raise UnavailableError("git was not found, or cannot be used", remedy=remedy) from None
+        raise UnavailableError("git was not found or cannot be used", remedy=remedy) from None
     if version < _OLDEST_GIT:
         raise UnavailableError(f"{answer} is too old", remedy=remedy)
     return answer

@@ -77,7 +77,7 @@ def _only_branch(git: Git, source: Source, deadline: Deadline) -> str:
     if len(branches) == 1:
         return branches[0]
     if not branches and source.bundle:  # git reads a damaged one as an empty one
-        raise InputError(f"NOT_A_REPOSITORY: the bundle {source.path} is damaged, or has no branches")
+        raise InputError(f"NOT_A_REPOSITORY: the bundle {source.path} is damaged or has no branches")
     if not branches:
         raise InputError(f"EMPTY_REPOSITORY: {source.name} has no commits on any branch")
     remedy = "Check out the branch to use."

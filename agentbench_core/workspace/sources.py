@@ -109,7 +109,7 @@ def unreachable(source: Source, error: GitFailedError) -> UnavailableError | Inp
     if "dubious ownership" in message:
         return InputError(
             f"{source.name} cannot be fetched: it belongs to another user, and git refuses repositories of other users",
-            remedy="Create your own clone or bundle of it, and use that instead.",
+            remedy="Create your own clone or bundle of it and use that instead.",
         )
     return UnavailableError(
         f"{source.name} cannot be fetched: {message}",

@@ -56,7 +56,7 @@ def test_flaky_task_is_quarantined_and_released(suite: Path, agentbench: Any) ->
 
     why = "1 of 6 checks flaked in local, 16.7%"
     done = agentbench("run", *SUITE, "--agent", "scripted", "--repeats", "2")
-    assert f"note: one is quarantined, and excluded from headline figures: {why}" in done.err
+    assert f"note: one is quarantined and excluded from headline figures: {why}" in done.err
     assert done.err.count("(quarantined)") == 2
     assert re.search(r"scripted  one  (passed|TESTS_FAILED)  \(quarantined\)  ", done.err)
     (directory,) = Path("artifacts/runs").iterdir()
@@ -72,11 +72,11 @@ def test_flaky_task_is_quarantined_and_released(suite: Path, agentbench: Any) ->
     assert len(list(run.records())) == 4  # quarantined tasks have records, too
     shown = agentbench("runs", "show", str(directory)).out
     assert re.search(r"^one +1 +(passed|TESTS_FAILED), quarantined", shown, re.MULTILINE)
-    assert f"one: quarantined, and excluded from headline figures: {why}" in shown
+    assert f"one: quarantined and excluded from headline figures: {why}" in shown
     listed = agentbench("tasks", "list").out
     assert re.search(r"^mini +one +no +yes +yes", listed, re.MULTILINE)
     assert re.search(r"^mini +two +no +yes +no", listed, re.MULTILINE)
-    assert f"mini/one: quarantined, and excluded from headline figures: {why}" in listed
+    assert f"mini/one: quarantined and excluded from headline figures: {why}" in listed
     found = json.loads(agentbench("tasks", "list", "--json").out)
     assert [bool(one["quarantined"]) for one in found] == [True, False]
 

@@ -114,7 +114,7 @@ def test_explanations(history: History, mine: Callable[..., Ended]) -> None:
     story = mine("--explain", "HEAD~1").out
     assert "  source  lib/add.sh (+1 -1)\n  test    tests/check_add.sh (+1 -0)\n" in story
     assert "- public command: sh tests/all.sh\n" in story
-    assert "task sums-of-two-numbers-are-wrong: valid in 1 of 1 checks\n" in story
+    assert "task sums-of-two-numbers-are-wrong: valid in 1 of 1 check\n" in story
     assert "NO_SOURCE_CHANGE: It changes no source files, only README.md." in mine("--explain", readme).out
     assert "FIX_FAILS: no test passes with the fix: exit code 1, no output\n" in mine("--explain", late).out
     plain = json.loads(mine("--explain", task, "--json").out)
@@ -225,7 +225,7 @@ def test_a_project_with_a_junit_report(
     fix = history.fix("add")
     result = mined("--test-command", "sh tests/report.sh", "--junit", "report.xml")
     (entry,) = result["candidates"]
-    assert (entry["commit"], entry["code"], entry["reason"]) == (fix, "", "valid in 1 of 1 checks")
+    assert (entry["commit"], entry["code"], entry["reason"]) == (fix, "", "valid in 1 of 1 check")
     assert (entry["fail_to_pass"], entry["pass_to_pass"]) == (1, 1)
     assert entry["labels"] == ["weak_verdict"]
     run = agentbench("run", "--suite", "calc", "--sandbox", "local", "--variant", "scripted", "--variant", "idle")

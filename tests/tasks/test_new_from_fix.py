@@ -52,7 +52,7 @@ def test_a_fix_becomes_a_task_step_by_step(history: History, new: Callable[..., 
     steps = [line for line in done.err.splitlines() if line.startswith("- ")]
     assert steps[:2] == ["- hidden: tests/check_add.sh; reference patch: lib/add.sh", "- description: commit_message"]
     assert "- public command: sh tests/all.sh" in steps
-    assert "- valid in 1 of 1 checks" in steps[-1]
+    assert "- valid in 1 of 1 check" in steps[-1]
     task = Path("tasks/calc/sums")
     assert f"created {task} (weak_verdict)" in done.out
     spec = spec_of(task)

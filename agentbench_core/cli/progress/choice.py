@@ -75,7 +75,7 @@ def _warn(display: Display, isolated: bool, quarantined: Mapping[str, str]) -> N
     if not isolated:
         display.message(_UNISOLATED)
     for task_id, reason in quarantined.items():
-        display.note(f"{task_id} is quarantined, and excluded from headline figures: {reason}")
+        display.note(f"{task_id} is quarantined and excluded from headline figures: {reason}")
 
 
 def _obstacle() -> str:

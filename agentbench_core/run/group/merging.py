@@ -143,7 +143,7 @@ def _checked(run: RunDirectory) -> ShardRun:
         if record.task_digest != digests[record.task_id] and record.attempt_id not in superseded:
             raise _foreign(where, record, "its task has changed since the attempt", remedy="Run this shard again.")
         if record.attempt_id in attempts or not _ATTEMPT_ID.fullmatch(record.attempt_id):
-            raise _foreign(where, record, "its id is invalid, or occurs twice")
+            raise _foreign(where, record, "its id is invalid or occurs twice")
         attempts[record.attempt_id] = _key(record)
     for record in every:
         if record.supersedes and attempts.get(record.supersedes, _key(record)) != _key(record):
@@ -155,7 +155,7 @@ def _size(path: Path) -> int:
     """The size of a regular file. Raises InputError for anything else, such as a pipe, which could not be read."""
     if path.is_symlink() or not path.is_file():
         raise InputError(
-            f"{path} is missing, or is not a regular file, so its run can be read but not merged",
+            f"{path} is missing or is not a regular file, so its run can be read but not merged",
             remedy="Copy the run again. If the original also lacks the file, recreate it: agentbench runs rebuild RUN",
         )
     return path.stat().st_size

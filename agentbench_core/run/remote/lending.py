@@ -94,7 +94,7 @@ class Lending:
         with self._lock:
             worker = self._workers.get(token)
         if worker is None or worker.peer != peer:
-            raise InputError("this worker is not known, or was lost")
+            raise InputError("this worker is not known or was lost")
         worker.seen = time.monotonic()
         return worker
 

@@ -286,7 +286,7 @@ def test_damaged_files_are_refused(good: list[Member]) -> None:
         gzip.compress(b"x"),
     ):
         Path("x").write_bytes(data)
-        _refused(Path("x"), "x is damaged, or was not written by `agentbench runs pack`")
+        _refused(Path("x"), "x is damaged or was not written by `agentbench runs pack`")
     _refused(_archive(Path("x"), good, more=b"hidden"), "it contains data after its end")
     _refused(_archive(Path("x"), []), "it contains no run")
     _refused(_archive(Path("x"), [("a", None, {})]), "is not a run directory")

@@ -50,7 +50,7 @@ def unpack_into(path: Path, directory: Path, limits: Limits) -> list[str]:
     except InputError as error:
         raise InputError(f"{path}: {error.message}", remedy=error.remedy) from None
     except (EOFError, gzip.BadGzipFile, zlib.error, tarfile.HeaderError) as error:
-        raise InputError(f"{path} is damaged, or was not written by `agentbench runs pack`: {error}") from None
+        raise InputError(f"{path} is damaged or was not written by `agentbench runs pack`: {error}") from None
     except OSError as error:
         raise InputError(f"cannot unpack {path}: {error.strerror or error}") from None
 

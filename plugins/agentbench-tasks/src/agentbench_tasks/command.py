@@ -50,7 +50,7 @@ _TIMES = 2
 @set_flag
 @click.option("--strict", is_flag=True, help="Treat notes, such as a missing reference solution, as errors.")
 @click.option("--write", is_flag=True, help="Write the lists fail_to_pass and pass_to_pass of valid tasks.")
-@click.option("--flakes", is_flag=True, help="Add the results to flakes.yaml, and quarantine flaky tasks.")
+@click.option("--flakes", is_flag=True, help="Add the results to flakes.yaml and quarantine flaky tasks.")
 @json_flag
 @click.pass_obj
 def validate_tasks(

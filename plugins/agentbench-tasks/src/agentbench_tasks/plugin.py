@@ -16,7 +16,7 @@ _COMMANDS = (
     ("tasks mine", "mining.command:mine_tasks", "Create tasks from the fixes in a repository's history."),
     ("tasks new", "new_command:new_task", "Create a small task, or one from a fix."),
     ("tasks pin", "pin:pin_tasks", "Write the commit of an edited task into task.yaml."),
-    ("tasks refresh", "refresh:refresh", "Validate a suite again, and retire tasks that no longer work."),
+    ("tasks refresh", "refresh:refresh", "Validate a suite again and retire tasks that no longer work."),
     ("tasks strengthen", "strengthen.command:strengthen_task", "Propose assertions for a task with weak verdicts."),
     ("validate-tasks", "command:validate_tasks", "Check that tasks are valid."),
 )

@@ -57,7 +57,7 @@ def refresh(
     as_json: bool,
     **typed: Any,
 ) -> int:
-    """Validate a suite again, and retire tasks that no longer work.
+    """Validate a suite again and retire tasks that no longer work.
 
     \b
     agentbench tasks refresh --suite my-suite --sandbox docker

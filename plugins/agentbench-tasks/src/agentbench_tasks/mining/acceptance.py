@@ -61,7 +61,7 @@ def is_weak(report: TaskReport, step: Callable[[str], None]) -> bool:
     if weakness:
         step(f"weak_verdict: {weakness}")
     seconds = sum(check.duration_sec for check in checks)
-    step(f"valid in {len(checks)} of {len(checks)} checks, {seconds:.1f} s")
+    step(f"valid in {len(checks)} of {len(checks)} check{'s' * (len(checks) != 1)}, {seconds:.1f} s")
     return bool(weakness)
 
 

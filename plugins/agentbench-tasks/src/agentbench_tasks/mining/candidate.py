@@ -162,7 +162,8 @@ class Candidate:
             final = attrs.evolve(final, url=url, provenance=self._provenance(text, described, outcomes))
             rewrite_task(staged, task_id, shop.settings.suite, final)
             install_task(staged, shop.root, task_id)
-            return task_id, f"valid in {len(report.checks)} of {len(report.checks)} checks"
+            count = len(report.checks)
+            return task_id, f"valid in {count} of {count} check{'s' * (count != 1)}"
         finally:
             shop.session.shared.forget(task)
 

@@ -270,7 +270,7 @@ def _explain(
         raise InputError(f"no commit {asked!r} in {history.url}", remedy="Pass a commit that is on a branch or tag.")
     commit = next((commit for commit in commits if commit.id == full), None)
     if commit is None:
-        where = "is not on the main line of the repository, or is outside the range of --since and --until"
+        where = "is not on the main line of the repository or is outside the range of --since and --until"
         raise InputError(f"commit {asked} {where}", remedy="Pass a commit of `git log --first-parent`.")
     entry = Ledger(directory).entries.get(commit.id)
     if as_json:

@@ -235,7 +235,7 @@ class _Finder:
                 if name in ("self", "cls"):
                     raise _UnknownError("it uses attributes of the test's class")
                 fixture = f"{name} is a fixture or a computed parameter"
-                other = f"{name} may be modified, or is not assigned by a simple statement"
+                other = f"{name} may be modified or is not assigned by a simple statement"
                 raise _UnknownError(fixture if name in self._fixtures else other)
         free = _free(expression)
         values = {name: value for name, value in known.items() if value is not None and name in free}
