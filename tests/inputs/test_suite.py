@@ -84,11 +84,11 @@ def test_the_directory_of_hidden_tests(make_task: Callable[..., Path], validatio
     [
         ({"agent": {"stps": 3}}, "agent.stps: unknown field"),
         ({"id": "UPPER"}, "id: 'UPPER' does not match"),
-        ({"validation": {"files": "../other/"}}, "validation.files: '../other/' is not a relative path"),
+        ({"validation": {"files": "../other/"}}, "validation.files: '../other/' must be a relative path"),
         ({"oracle": {"patch": "../solution.patch"}}, "oracle.patch: '../solution.patch' is outside the task"),
         ({"oracle": {"patch": "missing.patch"}}, "oracle.patch: 'missing.patch' does not exist"),
         ({"oracle": {"script": "solution.patch"}}, "has both a patch and a script"),
-        ({"validation": {"files": "."}}, "validation.files: '.' is not a relative path"),
+        ({"validation": {"files": "."}}, "validation.files: '.' must be a relative path"),
         ({"validation": {"files": "task.yaml"}}, "validation.files: 'task.yaml' is not a directory"),
         ({"validation": {"files": "empty/"}}, "validation.files: 'empty/' contains no files"),
         ({"validation": {"files": "linked/"}}, "is a symbolic link"),

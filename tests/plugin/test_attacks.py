@@ -133,4 +133,4 @@ def test_the_bundled_attack_on_a_task_with_nothing_to_attack(make_task: Any, bun
     make_task()
     result = attacked(discover(), bundled, Notes(), sample=1)
     assert (result.verdict, result.tried) == ("unknown", 0)
-    assert result.problems == ("the task has nothing that the adversarial agents of the sample could attack",)
+    assert result.problems == ("the task has nothing that the adversarial agents in the sample could attack",)

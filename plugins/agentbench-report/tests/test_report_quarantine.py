@@ -22,7 +22,7 @@ from agentbench_report.reading import read
 from agentbench_report.statistics import wilson
 from agentbench_testing import write_run
 
-WHY = "2 of 20 checks were flaky in docker, 10.0% (95% CI 2.8% to 30.1%), 2026-01-01"
+WHY = "2 of 20 checks flaked in docker, 10.0% (95% CI 2.8% to 30.1%), 2026-01-01"
 Endings = Mapping[str, Any]
 
 

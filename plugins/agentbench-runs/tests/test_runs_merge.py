@@ -262,7 +262,7 @@ class TestRefused:
         parts = [shard_of(1), shard_of(2), shard_of(3, record=elsewhere)]
         ended = agentbench("runs", "merge", *(str(part.directory) for part in parts), "--into", "merged")
         assert ended.code == 2
-        assert "baseline-3 differ from those of" in ended.err
+        assert "baseline-3 differ from those in" in ended.err
         assert "digest: local sha256:env-task-" in ended.err
         assert "Use the same image and packages on all machines." in ended.err
 
@@ -401,7 +401,7 @@ def test_the_shard_of_run_json_is_checked() -> None:
         value = json.loads((run.directory / "run.json").read_text()) | {"shard": shard}
         (run.directory / "run.json").write_text(json.dumps(value))
         (run.directory / "events.jsonl").unlink(missing_ok=True)
-        with pytest.raises(InputError, match="is not a shard"):
+        with pytest.raises(InputError, match="is not a valid shard"):
             open_run(run.directory)
-        with pytest.raises(InputError, match="is not a shard"):
+        with pytest.raises(InputError, match="is not a valid shard"):
             run_info(run.directory)

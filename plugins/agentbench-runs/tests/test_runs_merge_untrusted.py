@@ -149,7 +149,7 @@ def test_without_records(agentbench: Agentbench) -> None:
 def test_a_time_that_is_none(agentbench: Agentbench) -> None:
     shard_of(1)
     shard_of(2, run={"created_at": "yesterday"})
-    refused(agentbench, "shard-2/run.json: 'yesterday' is not a time")
+    refused(agentbench, "shard-2/run.json: 'yesterday' is not a valid time")
 
 
 @pytest.mark.parametrize("into", ["shard-1/merged", "shard-1/tasks/merged", "shard-1/tasks/{task}/merged"])

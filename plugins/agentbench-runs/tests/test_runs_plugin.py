@@ -43,7 +43,7 @@ def test_tags_are_added_replaced_and_removed(agentbench: Any, make_run: Callable
     ("change", "message"),
     [
         ("why-", "has no tag 'why'\nIts tags: "),
-        ("why", "'why' is not a tag\nWrite KEY=VALUE"),
+        ("why", "'why' is not a valid tag\nUse the form KEY=VALUE"),
         ("=x", "a key has at most 63 letters"),
         ("a=\x1b[2J", "control characters"),
     ],

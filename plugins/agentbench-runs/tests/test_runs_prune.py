@@ -174,9 +174,9 @@ def test_what_another_process_unpacks_is_not_a_leftover(make_run: MakeRun) -> No
 @pytest.mark.parametrize(
     ("flag", "value", "message"),
     [
-        ("--older-than", "30", "'30' is not an age such as 12h, 30d or 8w."),
-        ("--larger-than", "5 potatoes", "is not a size such as 500MB"),
-        ("--max-total-size", "-1", "is not a size such as 500MB"),
+        ("--older-than", "30", "'30' is not a valid age; examples: 12h, 30d, 8w."),
+        ("--larger-than", "5 potatoes", "is not a valid size; examples: 500MB"),
+        ("--max-total-size", "-1", "is not a valid size; examples: 500MB"),
         ("--keep-last", "-1", "is not in the range"),
     ],
 )

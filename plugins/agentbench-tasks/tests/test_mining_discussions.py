@@ -104,10 +104,10 @@ def test_every_problem_is_listed(tmp_path: Path) -> None:
         "FILE: item 3 (number 0): number: expected a positive integer, found 0",
         "FILE: item 4 (number 3): title: expected text, found nothing",
         "FILE: item 5 (number 4): body: expected text, found 5",
-        "FILE: item 6 (number 5): createdAt: expected a time such as 2024-05-01T12:00:00Z, found 'yesterday'",
+        "FILE: item 6 (number 5): createdAt: expected a time (example: 2024-05-01T12:00:00Z), found 'yesterday'",
         "FILE: item 7: number: expected a positive integer, found True",
         "FILE: item 8 (number 7): title: expected text, found nothing",
-        "FILE: item 8 (number 7): createdAt: expected a time such as 2024-05-01T12:00:00Z, found nothing",
+        "FILE: item 8 (number 7): createdAt: expected a time (example: 2024-05-01T12:00:00Z), found nothing",
     ]
 
 

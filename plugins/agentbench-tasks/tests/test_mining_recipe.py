@@ -450,7 +450,7 @@ def test_unpinned_requirements_are_rejected(line: str) -> None:
         pins(f"y==1\n{line}\n", "p")
     assert caught.value.rejection.code == Code.ENVIRONMENT_FAILED
     assert line in caught.value.rejection.reason
-    with pytest.raises(ValueError, match="not name==version"):
+    with pytest.raises(ValueError, match="does not have the form name==version"):
         setup_commands(["y==1", line], made({})[0])
 
 

@@ -159,7 +159,7 @@ def test_two_machines(
     workers = [start(*at.to(f"worker-{n}"), "--name", f"w{n}", PYTHONPATH=path_with(first)) for n in (1, 2)]
     done = at.command.wait()
     assert done.code == 0, done.err
-    assert "was refused: plugin 'fixer' is fixer 2.0; this run uses fixer 1.0" in done.err
+    assert "was rejected: plugin 'fixer' is fixer 2.0; this run uses fixer 1.0" in done.err
     ended = [each.wait() for each in workers]
     assert [(each.code, each.err) for each in ended] == [(0, "")] * 2
     words = "no attempts are left; attempts run here: "
@@ -181,7 +181,7 @@ def test_a_worker_is_interrupted(gates: Any, head: Any, start: Any, agentbench: 
     at = head("--agent", "scripted")
     done = agentbench(*at.to(), "--sandbox", "docker")
     assert (done.code, done.out) == (3, "")
-    assert "this worker does not offer the sandbox 'local', only docker\nStart it with --sandbox local" in done.err
+    assert "this worker does not offer the 'local' sandbox, only docker\nStart it with --sandbox local" in done.err
     one = start(*at.to(), "--name", "w1", "--places", "2", "--sandbox", "local")
     look.eventually(lambda: gates.started("one") and gates.started("two"), lambda: one.err + at.command.err)
     one.signal(signal.SIGINT)

@@ -130,7 +130,7 @@ def test_a_worker_is_stopped(stage: Any, look: Any) -> None:
     assert done.code == 0, done.err
     assert f"worker {name} was lost: it sent no message for 4 s" in done.err
     assert (
-        f"worker {name}: error: the coordinator refused this worker: this worker is not known or was lost" in done.err
+        f"worker {name}: error: the coordinator rejected this worker: this worker is not known or was lost" in done.err
     )
     at.check(lost=1)
 
