@@ -140,7 +140,7 @@ KINDS: Mapping[str, Kind] = _by_name(
             plural="executors",
             contract=lambda: agentbench_core.Executor,
             method="run",
-            capabilities={"remote": "runs attempts in other processes, so this process needs no sandbox"},
+            capabilities={"remote": "runs attempts in other processes, so the main process needs no sandbox"},
             setting="one",
             usage="--executor NAME",
         ),

@@ -76,7 +76,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(history: History, mine: Ca
     LEDGER.write_bytes(before + b'{"type": "com')  # another process is writing
     later = mine("--dry-run")
     assert "candidates without a result: 1 of 2" in later.out
-    assert "the mean of 1 commits tried before" in later.out
+    assert "the mean of 1 commit tried before" in later.out
     assert mine("--explain", fixes[0]).code == 0
     assert LEDGER.read_bytes() == before + b'{"type": "com'
     assert "2 of 2 candidates" in mine("--dry-run", "--suite", "other").out
@@ -257,7 +257,7 @@ def test_bad_input(history: History, mine: Callable[..., Ended], agentbench: Cal
         assert mine("--suite", suite).err.startswith(f"error: {suite!r} is not a valid suite: ")
     refused = agentbench("tasks", "mine", "--repo", "calculator", "--suite", "calc", "--sandbox", "local")
     assert (refused.code, refused.out) == (2, "")
-    assert "refusing to run code of the repository" in refused.err
+    assert "refusing to run code from the repository" in refused.err
     assert mine("--repo", "https://localhost:1/shop.git").code == 3
     assert not Path("tasks").exists()
 

@@ -138,7 +138,7 @@ def test_environments_are_compared_after_preparation(
     monkeypatch.setattr("agentbench_local.preparation.RECIPE", 2)
     away = repo.rename("away")
     first = agentbench("run", "--like", str(run))
-    assert "environment of" not in first.err
+    assert "environment for" not in first.err
     again = newest()
     away.rename(repo)
     done = agentbench("run", "--resume", str(again))
@@ -148,8 +148,8 @@ def test_environments_are_compared_after_preparation(
     assert len(manifest.resumed) == 1
     digest, packages, python = manifest.like.differences
     assert digest.startswith("environment for one: digest: local sha256:")
-    assert packages == "environment of one: pip_freeze: one==1, two==1 -> nothing"
-    assert python.startswith(f"environment of one: python: 3.9.1 -> {platform.python_version()}")
+    assert packages == "environment for one: pip_freeze: one==1, two==1 -> nothing"
+    assert python.startswith(f"environment for one: python: 3.9.1 -> {platform.python_version()}")
     warned = [line for line in (again / "events.jsonl").read_text().splitlines() if '"type":"warning"' in line]
     assert len(warned) == 3
     for difference in manifest.like.differences:

@@ -292,7 +292,7 @@ def test_changed_environment_stops_the_run_unless_allowed(
     monkeypatch.setattr("agentbench_local.preparation.RECIPE", 2)
     stopped = agentbench("run", "--resume", run, "--allow-unisolated")
     assert stopped.code == 4
-    assert "the environment of one has changed since this run started: sha256:" in stopped.err
+    assert "the environment for one has changed since this run started: sha256:" in stopped.err
     assert "--allow-changes" in stopped.err
     assert "2 of 2 scored" in agentbench("run", "--resume", run, "--allow-changes", "--allow-unisolated").out
 

@@ -209,7 +209,7 @@ def test_an_invalid_shard(text: str, agentbench: Agentbench, suite: Path) -> Non
     """The message contains an example, and nothing runs."""
     ended = agentbench(*plan("--shard", text, out="machine"))
     assert ended.code == 2
-    assert "such as 2/8" in ended.err
+    assert "for example 2/8" in ended.err
     assert not Path("machine").exists()
 
 
