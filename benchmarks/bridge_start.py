@@ -74,7 +74,7 @@ def main() -> None:
     """Print the medians and their ratio, if an engine is available."""
     image = EnvironmentSettings().docker_image
     if subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode != 0:
-        print(f"start of a program: not measured: no engine with {image} is available")
+        print(f"start of a program not measured: no engine with {image} is available")
         return
     measured: dict[str, list[float]] = {"program": [], "ordinary": []}
     with tempfile.TemporaryDirectory() as name, LoopbackServer(always(answer("hello"))) as server:

@@ -248,7 +248,7 @@ def attempts(bench: Bench) -> None:
     print(f"{ATTEMPTS} attempts of {CALLS} calls of `true`: cost per call, including start and removal")
     for name, label in (("", "one at a time"), ("_at_once", "all at once")):
         ours, bare = costs[f"ours{name}"], costs[f"bare{name}"]
-        say(f"sandbox docker, {label}", ours, f"{ours.cpu / bare.cpu:.2f}x the bare channel's CPU (at most 1.6x)")
+        say(f"docker sandbox, {label}", ours, f"{ours.cpu / bare.cpu:.2f}x the bare channel's CPU (at most 1.6x)")
         say(f"bare channel, {label}", bare)
 
 
@@ -258,14 +258,14 @@ def warm_attempt(bench: Bench) -> None:
     costs = compared(ours=(bench.warm_attempt, 1), bare=(in_turn(lambda: subprocess.run(command, check=True), 2), 1))
     print("a warm attempt: agent start and removal, scoring start and removal, two forks")
     ratio = costs["ours"].wall / costs["bare"].wall
-    say("sandbox docker", costs["ours"], f"{ratio:.2f}x the wall time of two `docker run` (at most 1.6x)")
+    say("docker sandbox", costs["ours"], f"{ratio:.2f}x the wall time of two `docker run` (at most 1.6x)")
     say("two `docker run --rm`", costs["bare"])
 
 
 def main() -> None:
     """Print all measurements, if an engine is available."""
     if subprocess.run(["docker", "image", "inspect", IMAGE], capture_output=True, check=False).returncode != 0:
-        print(f"docker sandbox: not measured: no engine with {IMAGE} is available")
+        print(f"docker sandbox not measured: no engine with {IMAGE} is available")
         return
     with tempfile.TemporaryDirectory() as name:
         os.environ["XDG_CACHE_HOME"] = name

@@ -383,7 +383,7 @@ def test_bundles_that_do_not_fit(machines: tuple[Machine, Machine], make_suite: 
     nothing = two.agentbench("docker", "load", "no-such-directory", code=2)
     assert "no-such-directory is not a bundle" in nothing.err
     wrong = one.agentbench("docker", "save", "other", "--suite", "mini", "--registry", "https://a/b", code=2)
-    assert "is not a repository" in wrong.err
+    assert "is not a valid repository" in wrong.err
 
 
 @pytest.mark.release

@@ -72,7 +72,7 @@ def test_hosted_tools_are_removed(path: str, kind: str) -> None:
     admitted = send(path, offering(path, tool))
     assert json.loads(admitted.body)["tools"] == [OWN[path]]
     assert [spec.name for spec in admitted.request.tools] == ["bash"]
-    assert admitted.stripped == (f"tools: removed a tool of the type {kind!a}, which is run by the provider",)
+    assert admitted.stripped == (f"tools: removed a tool of type {kind!a}, which is run by the provider",)
 
 
 @EACH
@@ -252,7 +252,7 @@ def test_the_search_of_claude_code_is_refused() -> None:
     refused = refusal(MESSAGES, body)
     assert refused.hosted_tool
     assert refused.reasons == (
-        "tool_choice names 'web_search', which is not a tool of the agent: tools that the provider runs are not "
+        "tool_choice names 'web_search', which is not one of the agent's tools: tools that the provider runs are not "
         "available; turn them off in the agent",
     )
 

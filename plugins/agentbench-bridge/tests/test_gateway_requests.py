@@ -142,7 +142,7 @@ def test_many_refusals_are_counted(attempt: Any) -> None:
         attempt.post(authorization="Bearer wrong")
     attempt.close()
     assert len(attempt.events.warnings) == 21
-    assert attempt.events.warnings[-1] == "gateway_refused: further warnings of this kind: 10"
+    assert attempt.events.warnings[-1] == "gateway_refused: 10 more warnings of this kind"
 
 
 # --- policy ------------------------------------------------------------------------------------------------------

@@ -196,9 +196,9 @@ def test_without_npm(run_agentbench: Any, tmp_path: Path) -> None:
     ("program", "message"),
     [
         ("codec", "no program 'codec' (did you mean 'codex'?)"),
-        ("codex@latest", "invalid version 'latest' of codex"),
-        ("codex@1/../..", "invalid version '1/../..' of codex"),
-        ("codex@1 --registry=x", "invalid version '1 --registry=x' of codex"),
+        ("codex@latest", "'latest' is not a valid version of codex"),
+        ("codex@1/../..", "'1/../..' is not a valid version of codex"),
+        ("codex@1 --registry=x", "'1 --registry=x' is not a valid version of codex"),
         ("codex@9.9.9-musl", "codex has no build for linux-"),
     ],
 )

@@ -164,7 +164,7 @@ def test_a_hostile_scheduler(cluster: Any, tickets: Any, places: Any, notes: Any
     except UnavailableError as error:  # the message came before the launcher had said that it is connected
         told = str(error)
     else:
-        told = notes.until("restarting", "was refused")
+        told = notes.until("restarting", "was rejected")
     assert "the connection to the Dask scheduler was lost" in told
     each.close()
     assert ran(file) == {}

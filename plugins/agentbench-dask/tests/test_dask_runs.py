@@ -43,7 +43,7 @@ def test_a_cluster_of_this_machine(make_suite: Any, run_agentbench: RunAgentbenc
     [
         (["executor.scheduler=tcp://127.0.0.1:9"], "no Dask scheduler answered at"),
         (["executor.scheduler=tcp://cluster.example:8786"], "is not on this machine"),
-        (["executor.scheduler=nonsense"], "is not the address of a Dask scheduler"),
+        (["executor.scheduler=nonsense"], "is not a valid Dask scheduler address"),
         (["executor.listen=0.0.0.0:7000"], "workers need certificates"),
         (["executor.certificates=nowhere"], "nowhere"),
     ],

@@ -375,7 +375,7 @@ def test_programs_do_not_count_as_disk_usage(opened_in: Callable[[Way], Opened],
 def test_names_of_programs(name: str, opener: Callable[[Way], Any], program: Path) -> None:
     """E06: Names that would change the mount or its place are refused."""
     environment = opener("handed_over").args[0]  # type: ignore[attr-defined]
-    with pytest.raises(SandboxError, match="cannot be the name"):
+    with pytest.raises(SandboxError, match="is not a valid name"):
         environment.start_with_programs(
             program, programs={name: program}, read_only=False, network=False, deadline=Deadline(SOON)
         )

@@ -137,7 +137,7 @@ def test_outages_do_not_stop_the_run() -> None:
     with LoopbackServer(responder) as server, ThreadPoolExecutor(3) as pool:
         provider = made(server, Timing(clock=clock, sleep=lambda _, __: None), timeout_sec=100 * SLOW)
         for _ in range(3):
-            with pytest.raises(LLMError, match="exchanges: 6") as caught:
+            with pytest.raises(LLMError, match="after 6 exchanges") as caught:
                 provider.complete(ASK, CallDouble())
             assert not caught.value.stops_run
         assert len(server.chat_requests) == 18
@@ -359,7 +359,7 @@ def test_calls_that_leave_the_queue_take_no_slot() -> None:
             deadline.end(Interrupted("stopped"))
             with pytest.raises(Interrupted):
                 stopped.result(SLOW)
-            with pytest.raises(LLMError, match=r"no free slot within 0\.3 s"):
+            with pytest.raises(LLMError, match=r"no slot became free within 0\.3 s"):
                 late.result(SLOW)
         pool.submit(use, Deadline(600), Deadline(600)).result(SLOW)
     assert limiter._active == 0

@@ -221,9 +221,9 @@ def test_invalid_model_lists_are_accepted(server: Any) -> None:
 @pytest.mark.parametrize(
     ("key", "problem"),
     [
-        ({"limit": 5, "limit_remaining": 0}, "used up"),
-        ({"limit_remaining": -0.5}, "used up"),
-        ({"limit_remaining": None, "effective_budget": {"remaining_usd": 0}}, "used up"),
+        ({"limit": 5, "limit_remaining": 0}, "spending limit"),
+        ({"limit_remaining": -0.5}, "spending limit"),
+        ({"limit_remaining": None, "effective_budget": {"remaining_usd": 0}}, "spending limit"),
     ],
 )
 def test_no_credit(key: dict[str, Any], problem: str) -> None:
@@ -411,4 +411,4 @@ def test_errors_name_server_reason_and_remedy() -> None:
         made.close()
     where = server.base_url.split("/")[2]
     assert caught.value.message == f"{where}: credits 402: Insufficient credits"
-    assert caught.value.remedy == "Add credit, or raise the limit of the key."
+    assert caught.value.remedy == "Add credit, or raise the key's limit."

@@ -134,8 +134,8 @@ def test_other_tasks_in_the_same_positions(tmp_path: Path) -> None:
         a,
         b,
         RefusalReason.TASKS,
-        "Same digest in both runs: 0.",
-        "8 only in this run: task-0 (sha256:",
+        "Tasks with the same digest in both runs: 0.",
+        "8 tasks only in this run: task-0 (sha256:",
         "task-4",
         "and 3 more",
     )
@@ -151,8 +151,8 @@ def test_tasks_with_the_same_name_but_different_content(tmp_path: Path) -> None:
         a,
         b,
         RefusalReason.TASKS,
-        "Same digest in both runs: 7.",
-        "Same name but different digest: task-3.",
+        "Tasks with the same digest in both runs: 7.",
+        "Tasks with the same name but a different digest: task-3.",
         "task-3 (sha256:changed)",
     )
     found = json.loads(compared(a, b, "--allow-different-tasks", "--format", "json").output)
@@ -161,7 +161,7 @@ def test_tasks_with_the_same_name_but_different_content(tmp_path: Path) -> None:
 
 def test_a_subset_of_the_tasks(tmp_path: Path) -> None:
     a, b = made(tmp_path / "a"), made(tmp_path / "b", dict(list(ENDINGS.items())[:5]))
-    refused(a, b, RefusalReason.TASKS, "3 only in this run: task-5", "all tasks are also in the other run")
+    refused(a, b, RefusalReason.TASKS, "3 tasks only in this run: task-5", "all tasks are also in the other run")
 
 
 @pytest.mark.parametrize("field", ["timeout_sec", "tool_timeout_sec", "max_steps"])
@@ -249,7 +249,7 @@ def test_a_rebuilt_image_only_warns(tmp_path: Path) -> None:
     assert not found.refusals
     (warning,) = found.warnings
     assert (
-        "the environments of 8 tasks (task-0, task-1, task-2, task-3, task-4 and 3 more) were built separately"
+        "the environments for 8 tasks (task-0, task-1, task-2, task-3, task-4 and 3 more) were built separately"
         in warning
     )
     assert "these facts match: image, isolated, isolation, limits, network_policy, os, pip_freeze, python" in warning
@@ -355,8 +355,8 @@ def test_a_digest_in_one_run_only_is_a_warning(tmp_path: Path) -> None:
 
     a, b = made(tmp_path / "a"), made(tmp_path / "b", record=unknown)
     (warning,) = warned(a, b)
-    assert warning.startswith("the environments of 8 tasks (task-0, ")
-    assert warning.endswith("have a digest in one run only and cannot be compared")
+    assert warning.startswith("the environments for 8 tasks (task-0, ")
+    assert warning.endswith("have a digest in only one run and cannot be compared")
     assert not check(a, b).same_terms
     assert not warned(made(tmp_path / "c", record=unknown), b)
 
@@ -540,7 +540,7 @@ def test_warning_for_suspicious_labels(tmp_path: Path, name: str) -> None:
 def test_an_invalid_task(tmp_path: Path) -> None:
     a = made(tmp_path / "a", {"x": True, "y": FailureReason.BASELINE_NOT_FAILING})
     b = made(tmp_path / "b", {"x": True, "y": False})
-    assert warned(a, b) == ("A has invalid tasks, whose failing command passed before the agent started: 1",)
+    assert warned(a, b) == ("A has 1 invalid task, whose failing command passed before the agent started",)
 
 
 def test_one_task_with_two_names_is_a_warning(tmp_path: Path) -> None:
@@ -551,4 +551,4 @@ def test_one_task_with_two_names_is_a_warning(tmp_path: Path) -> None:
         made(tmp_path / run, {name: True}, digests={name: "sha256:one"}, record=somewhere)
         for run, name in (("a", "x"), ("b", "z"))
     )
-    assert warned(a, b) == ("tasks with the same digest but different names in the two runs: 1 task (x and z)",)
+    assert warned(a, b) == ("1 task (x and z) has the same digest but different names in the two runs",)

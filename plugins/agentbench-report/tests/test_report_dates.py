@@ -21,7 +21,7 @@ DATES = {"old-1": "2024-05-01", "old-2": "2024-06-01T12:00:00Z", "new-1": "2025-
 A = {"old-1": True, "old-2": True, "new-1": False, "new-2": False, "undated": True}
 B = {"old-1": True, "old-2": False, "new-1": True, "new-2": None, "undated": True}
 SINCE = ("--since", "2025-01-01")
-LIMITED = "--since 2025-01-01: 2 of 5 tasks, leaving out 1 without a date"
+LIMITED = "--since 2025-01-01: 2 of 5 tasks, excluding 1 without a date"
 
 Call = Callable[..., Result]
 
@@ -47,7 +47,7 @@ def test_a_summary_counts_the_tasks_in_the_range(call: Call) -> None:
     assert [task["task_id"] for task in data["tasks"]] == ["new-1", "new-2"]
     assert (data["passed"], data["scored"], data["planned"], data["selection"]) == (1, 1, 2, LIMITED)
     assert done.stderr.endswith(f"b: {LIMITED}\n")
-    assert f"\nOnly tasks {LIMITED}.\n" in call("summary --run b", *SINCE).stdout.replace("\\", "")
+    assert f"\nLimited to tasks that match {LIMITED}.\n" in call("summary --run b", *SINCE).stdout.replace("\\", "")
     assert "old-2" in call("summary --run b", "--until", "2024-12-31").stdout
     whole = call("summary --run b --format json")
     assert (json.loads(whole.stdout)["selection"], whole.stderr) == ("", "")
@@ -58,20 +58,20 @@ def test_comparisons_pair_the_tasks_in_the_range(call: Call) -> None:
     paired = json.loads(call("paired --run-a a --run-b b --format json", *SINCE).stdout)
     assert [task["task_id"] for task in paired["tasks"]] == ["new-1", "new-2"]
     assert [warning for warning in paired["warnings"] if "limited" in warning] == [
-        f"A is limited to tasks {LIMITED}",
-        f"B is limited to tasks {LIMITED}",
+        f"A is limited to tasks that match {LIMITED}",
+        f"B is limited to tasks that match {LIMITED}",
     ]
     compared = call("compare --runs a b --format csv --table tasks", "--until", "2024-05-31")
     assert "old-1" in compared.stdout
     assert "old-2" not in compared.stdout
-    assert compared.stderr.count("--until 2024-05-31: 1 of 5 tasks, leaving out 1 without a date") == 2
+    assert compared.stderr.count("--until 2024-05-31: 1 of 5 tasks, excluding 1 without a date") == 2
 
 
 def test_a_gate_and_its_plan_have_the_same_tasks(call: Call, tmp_path: Path) -> None:
     """A candidate that ran only the new tasks can be compared with a baseline that ran all of them."""
     (tmp_path / "gate.yaml").write_text("margin: 0.5\nmin_pairs: 1\n")
     gated = json.loads(call("gate --baseline a --candidate b --config gate.yaml --format json", *SINCE).stdout)
-    assert f"B is limited to tasks {LIMITED}" in gated["warnings"]
+    assert f"B is limited to tasks that match {LIMITED}" in gated["warnings"]
     planned = json.loads(call("gate --plan --baseline a --config gate.yaml --format json", *SINCE).stdout)
     assert planned["tasks"] == 2
     (tmp_path / "b").rename(tmp_path / "all")
@@ -94,7 +94,7 @@ def test_the_page_lists_the_attempts_in_the_range(call: Call, tmp_path: Path) ->
     text = page.read_text()
     assert "new-2" in text
     assert "old-1" not in text
-    assert f"Only tasks {LIMITED}." in text
+    assert f"Limited to tasks that match {LIMITED}." in text
 
 
 @pytest.mark.parametrize("command", ["summary --run older", "paired --run-a a --run-b older", "html --run older"])
@@ -104,7 +104,7 @@ def test_a_run_without_dates_is_one_error(call: Call, tmp_path: Path, command: s
     assert isinstance(done.exception, InputError)
     message = done.exception.message
     assert message.startswith("no task in ")
-    assert message.endswith("older matches --since 2025-01-01: 0 of 5 tasks, leaving out 5 without a date")
+    assert message.endswith("older matches --since 2025-01-01: 0 of 5 tasks, excluding 5 without a date")
     assert "agentbench run --like DIR" in done.exception.remedy
 
 

@@ -636,7 +636,7 @@ def test_printed_diffs_are_bounded(tmp_path: Path) -> None:
     page = text(places, "--diffs")
     assert page.count("x" * 400 + " [... 2600 characters omitted ...]") == 2 * 20
     assert "x" * 401 not in page
-    assert "Tasks whose diffs are not printed: 5." in page
+    assert "The diffs of 5 more tasks are not printed." in page
 
 
 @pytest.mark.parametrize("content", ["", "`", "````\nx\n`````", "~~~\r\n\x85\u2028"])

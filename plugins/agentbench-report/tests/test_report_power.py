@@ -197,7 +197,7 @@ class TestPlan:
         pilot = write_run(tmp_path / "pilot", endings).directory
         page = power("--effect", 0.05, "--discordance", 0.1, "--pilot", pilot, style="md").out
         assert "**A discordance of 10% is too low:**" in page
-        assert "two runs of its variant would differ on 50% of the tasks" in page
+        assert "two runs of its variant would have different outcomes on 50% of the tasks" in page
 
     @pytest.mark.parametrize("endings", [None, tasks(5)])
     def test_repeats_require_a_pilot_with_repeats(
@@ -206,7 +206,7 @@ class TestPlan:
         pilot = [] if endings is None else ["--pilot", write_run(tmp_path / "pilot", endings).directory]
         done = power("--effect", 0.1, "--repeats", 3, *pilot)
         assert (done.code, done.out) == (2, "")
-        assert "planning 3 repeats requires the variance of attempts at one task, but " in done.err
+        assert "planning 3 repeats requires the variance between attempts at one task, but " in done.err
         assert "Pass a run with several repeats as --pilot" in done.err
 
     def test_replayed_pilot_is_refused(self, power: Callable[..., Answer], tmp_path: Path) -> None:
@@ -262,8 +262,9 @@ class TestPostHocPower:
         assert data["effect_power"] < 0.05  # as if only this effect made tasks differ
         page = power(*runs, style="md").out
         assert (
-            "0 of 20 tasks differed. With fewer than 5 discordant tasks, no difference can reach significance" in page
-        )
+            "0 of 20 tasks had different results. "
+            "With fewer than 5 discordant tasks, no difference can reach significance"
+        ) in page
         assert f"change in the same direction: **{100 * data['at_best']:.3g} pp** at 80% power" in page
 
     @pytest.mark.parametrize(
@@ -366,9 +367,9 @@ class TestPostHocPower:
         for wrong, message in (
             ((), "--effect is required"),
             (runs[:2], "an existing comparison requires two runs"),
-            ((*runs, "--tasks", 30), "--tasks: cannot be used with --run-a and --run-b"),
-            ((*runs, "--discordance", 0.2), "--discordance: cannot be used with --run-a and --run-b"),
-            ((*runs, "--power", 0.9), "--power: cannot be used with --run-a and --run-b"),
+            ((*runs, "--tasks", 30), "--tasks cannot be used with --run-a and --run-b"),
+            ((*runs, "--discordance", 0.2), "--discordance cannot be used with --run-a and --run-b"),
+            ((*runs, "--power", 0.9), "--power cannot be used with --run-a and --run-b"),
         ):
             done = power(*wrong)
             assert done.code == 2

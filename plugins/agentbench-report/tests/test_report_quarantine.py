@@ -201,8 +201,8 @@ def test_pair_is_excluded_if_either_task_is_quarantined(tmp_path: Path) -> None:
         "be worse." in text
     )
     assert re.search(r"\| including quarantined tasks \| +20 \| +100\.0% +\| +60\.0% +\| -40\.0 pp", text)
-    assert "- quarantined only in A, so excluded from both runs: 2 tasks (t00, t01)" in text
-    assert "- quarantined only in B, so excluded from both runs: 4 tasks (t04, t05, t06, t07)" in text
+    assert "- 2 tasks (t00, t01) are quarantined only in A and therefore excluded from both runs" in text
+    assert "- 4 tasks (t04, t05, t06, t07) are quarantined only in B and therefore excluded from both runs" in text
     assert f"## Quarantined\n\n- t00 (A: {WHY}; B: not quarantined)\n" in text
     assert f"\n- t02 ({WHY})\n" in text
     rows = list(csv.DictReader(io.StringIO(output(*command, "--format", "csv"))))
@@ -218,7 +218,7 @@ def test_quarantined_task_may_be_missing_in_one_run(tmp_path: Path) -> None:
     assert found["quarantined"] == [{"task_id": "t02", "reasons": [WHY, ""]}]
     assert found["with_quarantined"] is None
     make(tmp_path / "c", many(2, 0), ("t00",))
-    with pytest.raises(InputError, match="1 only in this run: t01"):
+    with pytest.raises(InputError, match="1 task only in this run: t01"):
         output("paired", "--run-a", tmp_path / "b", "--run-b", make(tmp_path / "d", many(1, 0)))
 
 
@@ -319,7 +319,7 @@ def test_candidate_cannot_quarantine_lost_tasks(tmp_path: Path) -> None:
     assert found["why"]["worst_case"].startswith("8 tasks are quarantined in only one run; their results are included")
     assert found["status"]["paired_share"] == "inconclusive"
     assert found["why"]["paired_share"].startswith("Tasks with a score in both runs: 12 of 20")
-    assert "quarantined only in B, so excluded from both runs: 8 tasks" in found["page"]
+    assert "are quarantined only in B and therefore excluded from both runs" in found["page"]
     assert re.search(r"\| worst case +\| +20 \|", found["page"])
     lenient = gated(tmp_path / "lenient", EIGHT[:1], (), "margin: 0.9\nmin_pairs: 1\nmin_paired_share: 0\n")
     assert lenient["why"]["worst_case"].startswith("1 task is quarantined in only one run; its results")

@@ -112,7 +112,7 @@ def test_several_repeats_have_a_mean_over_tasks_and_an_interval_over_tasks(tmp_p
     text = summary(directory)
     assert re.search(r"\*\*Pass rate 50\.0%\*\* \(mean over 2 tasks\), 95% CI 0\.\S+ to \S+ \(over tasks\)", text)
     assert "Wilson" not in text
-    assert "Bounds if counted: 50.0% (all fail) to 83.3% (all pass)." in text
+    assert "If they counted, the pass rate would be between 50.0% (all fail) and 83.3% (all pass)." in text
     assert "[a][1] [@2][2] [@3][3]" in text
     found = json.loads(summary(directory, "json"))
     assert found["interval_method"] == "Korn-Graubard over tasks"
@@ -172,7 +172,7 @@ def test_task_changed_during_a_run_is_not_counted_twice(tmp_path: Path) -> None:
     ]
     assert (counts.planned, counts.scored) == (4, 4)
     text = summary(run.directory)
-    assert "The run was resumed after 1 change, for example: task a: its text." in text
+    assert "The run was resumed after a change: task a: its text." in text
     assert re.search(r"## Hardest tasks\n\n.*\n.*\n\| a +\| 0 of 1 +\| TESTS_FAILED \|\n\n", text)
 
 
@@ -206,7 +206,7 @@ def test_records_without_events_are_reported(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", {"a": True, "b": False})
     assert "event log" not in summary(run.directory)
     (run.directory / "events.jsonl").unlink()
-    said = "Records that are not in the event log and cannot be verified: 2."
+    said = "2 records are not in the event log and cannot be verified."
     assert said in summary(run.directory)
 
 

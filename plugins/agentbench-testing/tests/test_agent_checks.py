@@ -87,11 +87,14 @@ def result(id_: str) -> Message:
     [
         ([], ""),
         ([said("a", "b"), result("a"), result("b"), said("c"), result("c")], ""),
-        ([said("a")], "no result for 'a'"),
-        ([said("a"), Message(role="user"), result("a")], "no result for 'a' before the next message"),
-        ([said("a"), said("b"), result("b")], "no result for 'a' before the next message"),
-        ([said("a", "b"), result("b"), result("a")], "a result for 'b', which was not requested there"),
-        ([said("a"), result("a"), result("a")], "a result for 'a', which was not requested there"),
+        ([said("a")], "there is no result for 'a'"),
+        ([said("a"), Message(role="user"), result("a")], "there is no result for 'a' before the next message"),
+        ([said("a"), said("b"), result("b")], "there is no result for 'a' before the next message"),
+        (
+            [said("a", "b"), result("b"), result("a")],
+            "there is a result for 'b', which was not requested at that point",
+        ),
+        ([said("a"), result("a"), result("a")], "there is a result for 'a', which was not requested at that point"),
     ],
 )
 def test_calls_without_results_are_found(messages: list[Message], problem: str) -> None:

@@ -21,7 +21,7 @@ def test_existing_module_name_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     """The module belongs to a distribution of another name."""
     (tmp_path / "agentbench_mine.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(InputError, match="a module agentbench_mine already exists in this environment"):
+    with pytest.raises(InputError, match="a module named agentbench_mine already exists in this environment"):
         write_plugin(tmp_path, "mine", "tool")
 
 

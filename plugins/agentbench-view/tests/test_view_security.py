@@ -275,7 +275,7 @@ def test_port_in_use(runs: Path, run_agentbench: RunAgentbench) -> None:
         done = run_agentbench("view", str(runs), "--port", str(port))
     assert done.code == 2
     assert done.err == (
-        f"error: port {port} of 127.0.0.1 is in use\nPass another --port, or leave it out to use any free port.\n"
+        f"error: port {port} on 127.0.0.1 is in use\nPass a different --port, or omit it to use any free port.\n"
     )
 
 

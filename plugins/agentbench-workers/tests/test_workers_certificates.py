@@ -176,7 +176,7 @@ def test_a_coordinator_for_other_hosts(tmp_path: Path) -> None:
     files = make_certificates(tmp_path / "certs", HOSTS, 1)
     with pytest.raises(InputError) as caught:
         make_certificates(files.directory, ["head.example"], 2)
-    assert "is for other hosts\nPass its hosts (--host head.example --host 10.0.0.1 --host ::1), or " in str(
+    assert "is for different hosts\nPass its hosts (--host head.example --host 10.0.0.1 --host ::1), or " in str(
         caught.value
     )
     assert not files.certificate("worker-2").exists()

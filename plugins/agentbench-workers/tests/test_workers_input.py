@@ -79,7 +79,7 @@ def test_addresses_that_are_none(make_task: Any, agentbench: Any, listen: str) -
     make_task()
     error = refused(agentbench, *flags(listen=listen, processes=1))
     assert error.startswith(f"executor.listen={listen[:200]}")
-    assert ": expected HOST:PORT, such as 10.0.0.1:7000\nPass only the host and the port" in error
+    assert ": expected HOST:PORT, for example 10.0.0.1:7000\nPass only the host and the port" in error
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid", "é" * 100, "[2001:db8::1]"])
@@ -159,7 +159,7 @@ def test_no_worker_comes(make_task: Any, agentbench: Any, files: Certificates) -
     make_task()
     done = agentbench(*RUN, *flags(listen="127.0.0.1:0", wait_sec=1, **tls(files)))
     assert done.code == 4
-    assert "waiting for workers: agentbench worker run --connect 127.0.0.1:" in done.err
+    assert "waiting for workers; start them with: agentbench worker run --connect 127.0.0.1:" in done.err
     assert "the run ended early: executor 'workers' failed: no worker has connected within 1 s" in done.err
     assert "resume with: agentbench run --resume" in done.err
     (run,) = Path("artifacts/runs").iterdir()

@@ -160,7 +160,7 @@ def test_the_client_says_why_it_was_refused(serve: Serve) -> None:
     """The client reports the reason, and does not try again."""
     with Client(serve().address, "wrong", None) as client, pytest.raises(UnavailableError) as caught:
         list(client.call("hello", {}))
-    assert "refused the call 'hello': the token of this run is missing or wrong" in caught.value.message
+    assert "rejected the call 'hello': the token of this run is missing or wrong" in caught.value.message
 
 
 @pytest.mark.long

@@ -147,7 +147,7 @@ def test_a_worker_as_coordinator(files: Certificates) -> None:
     met = meet(unchecked(ssl.PROTOCOL_TLS_SERVER, files, pair_of(files, "worker-1")), client_of(files, "worker-2"))
     assert "unsuitable certificate purpose" in str(met.client)
     assert why(met.client) == "the other side's certificate is for the other role"
-    assert why(met.server) == "the other side refused this machine's certificate, which is for the other role"
+    assert why(met.server) == "the other side rejected this machine's certificate, which is for the other role"
     named = make_certificates(files.directory.with_name("named"), ["worker-1"], 1)
     met = meet(unchecked(ssl.PROTOCOL_TLS_SERVER, named, pair_of(named, "worker-1")), client_of(named), "worker-1")
     assert "unsuitable certificate purpose" in str(met.client)  # even if its name is right
@@ -158,7 +158,7 @@ def test_a_coordinator_as_worker(files: Certificates) -> None:
     met = meet(server_of(files), unchecked(ssl.PROTOCOL_TLS_CLIENT, files, pair_of(files, "coordinator")))
     assert "unsuitable certificate purpose" in str(met.server)
     assert why(met.server) == "the other side's certificate is for the other role"
-    assert why(met.client) == "the other side refused this machine's certificate, which is for the other role"
+    assert why(met.client) == "the other side rejected this machine's certificate, which is for the other role"
 
 
 def test_no_certificate(files: Certificates) -> None:
@@ -171,11 +171,11 @@ def test_no_certificate(files: Certificates) -> None:
 def test_another_authority(files: Certificates, other: Certificates) -> None:
     """W09: Both sides refuse the connection."""
     met = meet(server_of(files), unchecked(ssl.PROTOCOL_TLS_CLIENT, files, pair_of(other, "worker-1")))
-    assert why(met.server) == "the other side's certificate was issued by another authority"
-    assert why(met.client) == "the other side refused this machine's certificate, which is from another authority"
+    assert why(met.server) == "the other side's certificate was issued by a different authority"
+    assert why(met.client) == "the other side rejected this machine's certificate, which is from a different authority"
     met = meet(server_of(other), client_of(files))
-    assert why(met.client) == "the other side's certificate was issued by another authority"
-    assert why(met.server) == "the other side refused this machine's certificate, which is from another authority"
+    assert why(met.client) == "the other side's certificate was issued by a different authority"
+    assert why(met.server) == "the other side rejected this machine's certificate, which is from a different authority"
 
 
 def test_a_worker_that_signs_others(files: Certificates, tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_worker_that_signs_others(files: Certificates, tmp_path: Path) -> None
     pair[0].write_bytes(pair[0].read_bytes() + files.certificate("worker-1").read_bytes())
     met = meet(unchecked(ssl.PROTOCOL_TLS_SERVER, files, pair), client_of(files))
     assert "certificate verify failed" in str(met.client)
-    assert why(met.client).startswith("the other side's certificate was refused: ")
+    assert why(met.client).startswith("the other side's certificate was rejected: ")
 
 
 def test_another_host(files: Certificates) -> None:
@@ -273,7 +273,9 @@ def test_expired_certificates(files: Certificates, tmp_path: Path) -> None:
     coordinator = issue(tmp_path, signer_of(files), Role.COORDINATOR, "localhost", days=-1)
     met = meet(server_of(files), unchecked(ssl.PROTOCOL_TLS_CLIENT, files, worker))
     assert why(met.server) == "the other side's certificate has expired"
-    assert why(met.client) == "the other side refused this machine's certificate, which has expired or is not valid yet"
+    assert (
+        why(met.client) == "the other side rejected this machine's certificate, which has expired or is not valid yet"
+    )
     met = meet(unchecked(ssl.PROTOCOL_TLS_SERVER, files, coordinator), client_of(files))
     assert why(met.client) == "the other side's certificate has expired"
     for context, pair in ((client_context, worker), (server_context, coordinator)):
@@ -409,7 +411,7 @@ def test_refusals_that_httpx_reports(files: Certificates) -> None:
         thread.join(SOON)
     said = refusal(caught.value)
     assert said is not None
-    assert said.message == "the other side refused this machine's certificate, which is for the other role"
+    assert said.message == "the other side rejected this machine's certificate, which is for the other role"
 
 
 def test_connections_that_were_cut_are_not_refused(files: Certificates) -> None:

@@ -13,7 +13,7 @@ from agentbench_core import option
 class ProgramOptions:
     """Options shared by all agents of this distribution. A base class."""
 
-    program: str = option("", help="directory of a program to use instead of the installed one")
+    program: str = option("", help="directory that contains a program to use instead of the installed one")
     slug: str = option(
         "", help="name of the model as shown to the program; empty: the last part of the variant's model"
     )
@@ -30,7 +30,7 @@ class ProgramOptions:
 class InstalledOptions(ProgramOptions):
     """Options of agents whose program can be installed."""
 
-    version: str = option("", help="version of the installed program; empty: the default one")
+    version: str = option("", help="version of the installed program to use; empty: the default version")
 
 
 @attrs.frozen(kw_only=True)
@@ -55,7 +55,7 @@ class CodexOptions(InstalledOptions):
 class OpenCodeOptions(InstalledOptions):
     """Options of the ``opencode`` agent."""
 
-    protocol: Literal["chat", "responses", "messages"] = option("chat", help="protocol of the model requests")
+    protocol: Literal["chat", "responses", "messages"] = option("chat", help="protocol for model requests")
 
 
 @attrs.frozen(kw_only=True)
@@ -63,7 +63,7 @@ class CommandOptions(ProgramOptions):
     """Options of the ``command`` agent."""
 
     installed: str = option(
-        "", help="installed program to use instead of a directory, as NAME or NAME@VERSION, such as mini-swe-agent"
+        "", help="installed program to use instead of a directory, as NAME or NAME@VERSION, for example mini-swe-agent"
     )
     command: str = option("", help="shell command that runs the program; {program} is replaced by its directory")
     prompt: Literal["argument", "file", "stdin"] = option(

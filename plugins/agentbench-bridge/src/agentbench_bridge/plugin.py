@@ -55,7 +55,7 @@ def agentbench_register_commands(register: RegisterCommand) -> None:
     register(
         "agents",
         "agentbench_bridge.programs.command:agents",
-        summary="install, list and remove the programs of agents",
+        summary="install, list and remove agent programs",
     )
 
 

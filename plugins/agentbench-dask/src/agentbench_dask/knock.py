@@ -40,7 +40,7 @@ def knock(address: str, *, ca: str, cert: str, key: str, timeout_sec: float) -> 
     finally:
         connection.close()
     raise UnavailableError(
-        f"the scheduler at {address} refused the connection, or its certificate was refused: {problem}",
+        f"the scheduler at {address} rejected the connection, or its certificate was rejected: {problem}",
         remedy="Use certificates from the same CA for the Dask cluster and for ca, cert and key. Use tls:// for a "
         "cluster with certificates, or tcp:// for one without.",
     )
@@ -55,7 +55,8 @@ def _open(address: str, host: str, port: int, timeout_sec: float) -> socket.sock
             if time.monotonic() + RETRY >= deadline:
                 raise UnavailableError(
                     f"no Dask scheduler answered at {address} within {timeout_sec:g} s: {error.strerror or error}",
-                    remedy="Start a scheduler (dask scheduler), correct the option scheduler, or increase timeout_sec.",
+                    remedy="Start a scheduler (dask scheduler), correct the `scheduler` option, or increase "
+                    "timeout_sec.",
                 ) from None
             time.sleep(RETRY)
 

@@ -130,7 +130,7 @@ class Launcher:
         # After an unreadable message, Dask's client still sends, and its status stays "running".
         reader = self._client._handle_report_task
         if reader.done():
-            raise UnavailableError(f"{LOST}: it sent a message that was refused")
+            raise UnavailableError(f"{LOST}: it sent a message that was rejected")
 
     def _handle(self, what: str, value: Any) -> None:
         if what == "places":

@@ -10,7 +10,9 @@ import attrs
 
 from agentbench_core import InputError, option
 
-FORMS = "Use tls://HOST:PORT with the options ca, cert and key, or tcp://127.0.0.1:PORT, or leave scheduler empty."
+FORMS = (
+    "Use tls://HOST:PORT with the `ca`, `cert` and `key` options, or tcp://127.0.0.1:PORT, or leave `scheduler` empty."
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -42,15 +44,15 @@ class DaskOptions:
             return
         if self.processes:
             raise InputError(
-                f"processes is {self.processes}, but the Dask scheduler {self.scheduler} has its own workers",
-                remedy="Remove processes, or leave scheduler empty.",
+                f"`processes` is {self.processes}, but the Dask scheduler {self.scheduler} has its own workers",
+                remedy="Remove `processes`, or leave `scheduler` empty.",
             )
         scheme, host, _ = address_parts(self.scheduler)
         if scheme == "tls":
             missing = [name for name, path in files.items() if not path]
             if missing:
                 raise InputError(
-                    f"the Dask scheduler {self.scheduler} needs the options ca, cert and key; "
+                    f"the Dask scheduler {self.scheduler} needs the `ca`, `cert` and `key` options; "
                     f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
                     remedy="Set each to a PEM file that matches the certificates of the Dask cluster.",
                 )
@@ -59,7 +61,8 @@ class DaskOptions:
             raise InputError(
                 f"{self.scheduler} is not on this machine, and tcp:// is neither encrypted nor authenticated: "
                 "anyone who can connect to the scheduler can run code on all its machines",
-                remedy="Set up certificates for the Dask cluster, and use tls:// with the options ca, cert and key.",
+                remedy="Set up certificates for the Dask cluster, and use tls:// with the `ca`, `cert` and `key` "
+                "options.",
             )
         _only_with_tls(files, f"{self.scheduler} uses no certificates")
 
@@ -72,7 +75,7 @@ def address_parts(address: str) -> tuple[str, str, int]:
         whole = address == f"{parts.scheme}://{parts.netloc}" and "@" not in address
         if parts.scheme in ("tcp", "tls") and host and port and whole:
             return parts.scheme, host, port
-    raise InputError(f"{address!r} is not the address of a Dask scheduler", remedy=FORMS)
+    raise InputError(f"{address!r} is not a valid Dask scheduler address", remedy=FORMS)
 
 
 def is_loopback(host: str) -> bool:

@@ -162,7 +162,7 @@ class Tickets:
         if said is None:
             raise UnavailableError(
                 f"the Dask cluster on this machine did not start{self._last_words()}",
-                remedy="Start a cluster yourself (dask scheduler, dask worker), and set the option scheduler.",
+                remedy="Start a cluster yourself (dask scheduler, dask worker), and set the `scheduler` option.",
             )
         return {"scheduler": said["address"], "local": True, **{name: said[name] for name in ("ca", "cert", "key")}}
 

@@ -56,27 +56,27 @@ class _Notes(RunObserver):
     "--registry",
     default="",
     metavar="REPOSITORY",
-    help="Push the images to this repository, such as registry.example.com/environments, instead of saving them.",
+    help="Push the images to this repository, for example registry.example.com/environments, instead of saving them.",
 )
 @click.pass_obj
 def save(
     app: App, /, directory: Path, task_globs: tuple[str, ...], dates: DateRange, registry: str, **typed: Any
 ) -> int:
-    """Prepare the environments of tasks, and save them for other machines.
+    """Prepare the environments for tasks and save them for other machines.
 
     \b
     agentbench docker save environments --suite custom-dev
     agentbench docker save environments --suite custom-dev --registry registry.example.com/environments
 
     DIRECTORY is created. It contains the prepared trees and the images; with --registry, the images are pushed with
-    your own docker credentials instead. Copy the directory to the other machines, and load it there with `agentbench
+    your own docker credentials instead. Copy the directory to the other machines and load it there with `agentbench
     docker load`. Runs on these machines do not repeat the setup.
     """
     check_target(directory)
     if registry and not _REPOSITORY.fullmatch(registry):
         raise InputError(
-            f"--registry {registry!r} is not a repository",
-            remedy="Pass a repository such as registry.example.com/environments.",
+            f"--registry {registry!r} is not a valid repository",
+            remedy="For example: --registry registry.example.com/environments",
         )
     variant = variant_for_tasks(app, {**typed, "sandbox": "docker"}, "environments")
     tasks = selected_tasks(variant.settings.run, task_globs, dates)

@@ -68,7 +68,7 @@ class Inspection:
         found = [warning.partition("; ") for warning in vulnerabilities(self.facts.runc)]
         if not found:
             return Finding("ok", f"{self.facts.runc}, without known vulnerabilities")
-        advice = "check the security advisories of runc for this version"
+        advice = "check the runc security advisories for this version"
         remedies = dict.fromkeys(remedy or advice for _, _, remedy in found)
         return Finding(
             "warning",
@@ -128,7 +128,7 @@ class Inspection:
         if labels.get(building.RECIPE) == building.recipe():
             return Finding("ok", f"{detail}, with the current recipe")
         remedy = f"To rebuild it, run: docker image rm {name} && agentbench docker build"
-        return Finding("warning", f"{detail}, with the recipe of another release", remedy)
+        return Finding("warning", f"{detail}, with the recipe of a different release", remedy)
 
     def _missing(self, name: str) -> Finding:
         if name.partition(":")[0] == RUNNER:

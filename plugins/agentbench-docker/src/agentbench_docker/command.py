@@ -96,7 +96,10 @@ def list_(as_json: bool) -> None:
 @docker.command()
 @click.option("--older-than", type=float, metavar="DAYS", help="Remove environments unused for DAYS days.")
 @click.option(
-    "--max-size", type=float, metavar="GIB", help="Remove the least recently used environments until the rest fit."
+    "--max-size",
+    type=float,
+    metavar="GIB",
+    help="Remove the least recently used environments until the rest fit in GIB.",
 )
 @click.option("--all", "remove_all", is_flag=True, help="Remove all environments that are not in use.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")

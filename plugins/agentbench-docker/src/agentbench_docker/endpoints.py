@@ -123,7 +123,7 @@ def program_mounts(programs: Mapping[str, Path]) -> dict[str, Mount]:
     for name, source in programs.items():
         if not _NAME.fullmatch(name):
             raise SandboxError(
-                f"{name!r} cannot be the name of a mounted program",
+                f"{name!r} is not a valid name for a mounted program",
                 remedy="Use letters, digits, '.', '_' and '-', and begin with a letter or digit.",
             )
         if not source.is_dir():

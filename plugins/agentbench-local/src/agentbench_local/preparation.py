@@ -121,7 +121,7 @@ class Preparation:
         if not python_fits(version, wanted):
             raise SetupError(
                 f"the task requires Python {wanted}, but the `local` sandbox has {version}",
-                remedy=f"Set the `python` option of the `local` sandbox to an interpreter of version {wanted}, "
+                remedy=f"Set the `python` option of the `local` sandbox to a Python {wanted} interpreter, "
                 f"or leave it empty and put `{command_name(wanted)}` on PATH.",
             )
 

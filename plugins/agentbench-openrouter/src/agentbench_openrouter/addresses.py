@@ -21,7 +21,7 @@ def checked(base_url: str) -> str:
             "a base URL must not contain a user name or a password", remedy="Put the key into an environment variable."
         )
     if not usable or parts.query or parts.fragment:
-        raise InputError(f"{base_url!r} is not a valid base URL", remedy="Use one like https://openrouter.ai/api/v1")
+        raise InputError(f"{base_url!r} is not a valid base URL", remedy="Use a URL like https://openrouter.ai/api/v1")
     return base_url.rstrip("/")
 
 

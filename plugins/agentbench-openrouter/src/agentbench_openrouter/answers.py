@@ -107,20 +107,22 @@ class Reader:
 
     def _unreadable(self, response: Response, wall: float) -> Completion | Failure:
         text = response.body[:_READ_BYTES].decode("utf-8", "replace").strip()
-        kind = response.headers.get("content-type", "something")
+        kind = response.headers.get("content-type", "an unknown content type")
         if response.status >= 400:
             return classify(server_error(text, response.status, response.headers), usage=None, wall=wall)
         if response.status >= 300:
             where = response.headers.get("location", "nowhere")
             return Failure(
                 error="protocol",
-                message=f"redirects to {where}",
+                message=f"the server redirects to {where}",
                 status=response.status,
                 usage=Usage(cost_usd=0.0),
                 remedy="Use that URL as the base URL.",
             )
         streams = text.startswith(("data:", ":", "event:")) or "event-stream" in kind
-        what = "a stream, which was not requested" if streams else f"{kind} instead of JSON"
+        what = "the response is a stream, which was not requested"
+        if not streams:
+            what = f"the server returned {kind} instead of JSON"
         return Failure(
             error="protocol",
             message=f"{what}: {text or 'nothing'}",
@@ -223,7 +225,7 @@ def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: Usage 
     elif refusal or ended == "content_filter":
         finish = "refusal"
     if finish == "stop" and not content.strip():
-        return _empty("empty", "neither text nor tool calls", usage)
+        return _empty("empty", "the response contains neither text nor tool calls", usage)
     return Completion(
         message=Message(role="assistant", content=content or refusal, tool_calls=calls, opaque=opaque),
         finish=finish,

@@ -59,14 +59,14 @@ def models(pattern: str, base_url: str, key_env: str, timeout: float, as_json: b
 @openrouter.command()
 @_server_options
 def key(base_url: str, key_env: str, timeout: float, as_json: bool) -> None:
-    """Show your key's label, limit and remaining amount, in US dollars."""
+    """Show your key's label, and its limit and remaining amount in US dollars."""
     from agentbench_openrouter.pages import MissingEndpointError
 
     try:
         answer = _get("key", base_url, key_env, timeout, needs_key=True)
     except MissingEndpointError:
         raise UnavailableError(
-            f"{base_url} has no /key endpoint, so the limit of a key is unknown",
+            f"{base_url} has no /key endpoint, so the key's limit is unknown",
             remedy="Only OpenRouter is known to have this endpoint. Runs do not need it.",
         ) from None
     data = answer.get("data") if isinstance(answer, dict) else None
@@ -96,7 +96,7 @@ def _get(path: str, base_url: str, key_env: str, timeout: float, *, needs_key: b
     except DeadlineExceeded:
         raise UnavailableError(
             f"{base_url} did not respond completely within {timeout:g} s",
-            remedy="Try again, or set a longer --timeout.",
+            remedy="Try again, or pass a longer --timeout.",
         ) from None
 
 

@@ -106,13 +106,13 @@ def check_credit(data: Mapping[str, Any], expected: ExpectedCalls, *, wall: floa
     warnings = []
     if balance is not None and balance <= 0:
         raise UnavailableError(
-            "the spending limit of the key is used up", remedy="Raise its limit, or use another key."
+            "the key has reached its spending limit", remedy="Raise the limit, or use a different key."
         )
     if balance is not None and expected.max_cost_usd is not None and balance < expected.max_cost_usd:
         warnings.append(f"the key has {balance:g} USD left, which is less than max_cost_usd {expected.max_cost_usd:g}")
     free = _mapping(data.get("free_model_daily_requests"))
     if expected.request.model.endswith(":free") and _is_number(free.get("remaining")) and free["remaining"] <= 0:
-        raise UnavailableError("all free requests for today are used up", remedy="Try again tomorrow.")
+        raise UnavailableError("all free requests for today have been used", remedy="Try again tomorrow.")
     return tuple(warnings)
 
 

@@ -232,11 +232,11 @@ def _meaning(error: ServerError) -> tuple[str, Retry, Blame, str]:
     if code == 401 or words & _KEY_WORDS:
         return "auth", Retry.NEVER, Blame.STOPS_RUN, "Set a valid key."
     if _is_spent(error):
-        return "credits", Retry.NEVER, Blame.STOPS_RUN, "Raise that budget, or wait until it is reset."
+        return "credits", Retry.NEVER, Blame.STOPS_RUN, "Raise the budget, or wait until it is reset."
     if code == 402 or words & _NO_CREDIT_WORDS:
         if _is_own_doing(error):
             return "rate_limited", Retry.RATE_LIMIT, Blame.NOTHING, ""
-        return "credits", Retry.NEVER, Blame.STOPS_RUN, "Add credit, or raise the limit of the key."
+        return "credits", Retry.NEVER, Blame.STOPS_RUN, "Add credit, or raise the key's limit."
     if code in (429, 529) or words & _BUSY_WORDS:
         if "free-models-per-day" in error.text:
             return "rate_limited", Retry.NEVER, Blame.STOPS_RUN, "Try again tomorrow, or use a model that is not free."

@@ -146,7 +146,7 @@ class Limiter:
         return self._failures >= LOST_IN_A_ROW
 
     def _no_slot(self, total: Deadline) -> LLMError:
-        within = f"no free slot within {total.seconds:g} s"
+        within = f"no slot became free within {total.seconds:g} s"
         if self._down:
             return LLMError(f"{within}: the server is down ({self._failures} consecutive calls failed)", remedy=LATER)
         return LLMError(f"{within}: too many concurrent calls", remedy=_FEWER)

@@ -48,7 +48,9 @@ def select(models: Sequence[Model], pattern: str) -> tuple[Model, ...]:
     results = tuple(m for m in models if any(fnmatch.fnmatchcase(t.lower(), glob) for t in (m.id, m.name)))
     if not results:
         near = did_you_mean(pattern, (model.id for model in models))
-        raise InputError(f"no model matches {pattern!r}{near}", remedy=f"Models on the server: {len(models)}")
+        raise InputError(
+            f"no model matches {pattern!r}{near}", remedy=f"To list all {len(models):,} models, omit the pattern."
+        )
     return results
 
 

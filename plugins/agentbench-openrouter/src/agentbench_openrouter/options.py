@@ -33,7 +33,7 @@ class OpenRouterOptions:
     max_tokens_field: Literal["auto", "max_completion_tokens", "max_tokens"] = option(
         "auto", help="name of the field for the output limit; auto: max_completion_tokens for OpenRouter and OpenAI"
     )
-    provider_order: tuple[str, ...] = option((), help="providers to try, in order, such as deepinfra/fp8")
+    provider_order: tuple[str, ...] = option((), help="providers to try, in order, for example deepinfra/fp8")
     provider_only: tuple[str, ...] = option((), help="allowed providers; empty: all")
     provider_ignore: tuple[str, ...] = option((), help="providers to exclude")
     allow_fallbacks: bool = option(True, help="false: only use providers in provider_order")

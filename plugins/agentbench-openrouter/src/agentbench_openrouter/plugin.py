@@ -38,5 +38,5 @@ def agentbench_register_commands(register: RegisterCommand) -> None:
     register(
         "openrouter",
         "agentbench_openrouter.command:openrouter",
-        summary="list the models of an OpenAI-compatible server, and show your key's limit",
+        summary="list the models of an OpenAI-compatible server and show your key's limit",
     )

@@ -256,7 +256,7 @@ class OpenRouter:
 
 
 def _not_applied(names: Sequence[str]) -> str:
-    return f"{', '.join(f'llm.{name}' for name in names)}: cannot be applied to the requests of an agent's own client"
+    return f"{', '.join(f'llm.{name}' for name in names)} cannot be applied to the requests of an agent's own client"
 
 
 def _secret_header(options: OpenRouterOptions, environ: Mapping[str, str]) -> Mapping[str, Key]:

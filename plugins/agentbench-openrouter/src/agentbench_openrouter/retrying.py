@@ -186,7 +186,11 @@ class _Call:
         if failure.retry in (Retry.NEVER, Retry.ONCE):
             return text
         late = delay >= self.total.remaining()
-        why = f"waiting another {delay:.0f} s would exceed the time limit" if late else f"exchanges: {self.exchanges}"
+        why = (
+            f"waiting another {delay:.0f} s would exceed the time limit"
+            if late
+            else f"after {self.exchanges} exchange{'s' * (self.exchanges != 1)}"
+        )
         return f"{text} ({why})"
 
 

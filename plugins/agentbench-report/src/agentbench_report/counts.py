@@ -171,7 +171,7 @@ class RunCounts:
             return ""
         dates = self._task_dates.values()
         chosen, undated = sum(map(self.dates.includes, dates)), sum(not date for date in dates)
-        left_out = f", leaving out {undated} without a date" if undated else ""
+        left_out = f", excluding {undated} without a date" if undated else ""
         return f"{self.dates}: {chosen} of {len(dates)} tasks{left_out}"
 
     @cached_property

@@ -216,7 +216,7 @@ def _within(pilot: Pilot | None, repeats: int) -> float:
     if pilot is None or pilot.within is None:
         problem = "there is no pilot" if pilot is None else f"the pilot {pilot.run_id} has one attempt per task"
         raise InputError(
-            f"planning {repeats} repeats requires the variance of attempts at one task, but {problem}",
+            f"planning {repeats} repeats requires the variance between attempts at one task, but {problem}",
             remedy="Pass a run with several repeats as --pilot (agentbench run --repeats 3 ...).",
         )
     return pilot.within

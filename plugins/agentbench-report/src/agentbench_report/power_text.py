@@ -14,7 +14,7 @@ _DECLARED_EFFECT = (
     "p-value (Hoenig and Heisey, The American Statistician 55 (2001) 19)."
 )
 _ASSUMED_DISCORDANCE = (
-    "The share of tasks that differ is an assumption. For the share in an existing comparison, run: "
+    "The share of tasks with different outcomes is an assumption. For the share in an existing comparison, run: "
     "`agentbench report power --run-a A --run-b B`"
 )
 
@@ -25,8 +25,8 @@ def plan_markdown(plan: Plan) -> str:
     needed = "More than 100,000 tasks" if plan.needed is None else f"{plan.needed.tasks:,} tasks"
     parts = [
         f"# {needed} required to detect a difference of {_pp(plan.effect)}",
-        f"Assumptions: {attempts} per task and run, single attempts that differ on {_share(plan.discordance)} of the "
-        f"tasks, {_level(plan.question)}.",
+        f"Assumptions: {attempts} per task and run, different outcomes of single attempts on "
+        f"{_share(plan.discordance)} of the tasks, {_level(plan.question)}.",
         _method(plan),
     ]
     if plan.needed or plan.available:
@@ -34,8 +34,8 @@ def plan_markdown(plan: Plan) -> str:
     if plan.chance is not None and plan.chance > plan.discordance:
         parts.append(
             f"**A discordance of {_share(plan.discordance)} is too low:** the pilot's attempts at one task vary so "
-            f"much that two runs of its variant would differ on {_share(plan.chance)} of the tasks. Pass a larger "
-            "--discordance."
+            f"much that two runs of its variant would have different outcomes on {_share(plan.chance)} of the tasks. "
+            "Pass a larger --discordance."
         )
     if plan.pilot is not None:
         parts.append(_estimates(plan.pilot))
@@ -117,7 +117,7 @@ def _detectable(result: PostHocPower) -> str:
         return "No task has a score in both runs, so no difference could have been detected."
     if result.tasks == 1:
         return "Only one task has a score in both runs, so no difference could have been detected."
-    differed = f"{result.nonzero} of {result.tasks} tasks differed"
+    differed = f"{result.nonzero} of {result.tasks} tasks had different results"
     if result.nonzero < result.least_nonzero:
         too_few = (
             f"{differed}. With fewer than {result.least_nonzero} discordant tasks, no difference can reach "

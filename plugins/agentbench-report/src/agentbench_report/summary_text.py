@@ -34,7 +34,7 @@ def as_markdown(summary: RunSummary, base: str = "") -> str:
     parts = [
         f"# {escape_markdown(summary.variant)} on {escape_markdown(summary.suite)}",
         _identity(summary),
-        f"Only tasks {escape_markdown(summary.selection)}." if summary.selection else "",
+        f"Limited to tasks that match {escape_markdown(summary.selection)}." if summary.selection else "",
         _headline(summary),
         *_alternatives(summary),
         *_warnings(summary),
@@ -71,7 +71,7 @@ def _headline(summary: RunSummary) -> str:
         return headline
     return (
         f"{headline}\n\nAttempts without a score, not counted as failures: {missing} of {summary.planned}. "
-        f"Bounds if counted: {percent(worst)} (all fail) to {percent(best)} (all pass)."
+        f"If they counted, the pass rate would be between {percent(worst)} (all fail) and {percent(best)} (all pass)."
     )
 
 
@@ -123,10 +123,11 @@ def _warnings(summary: RunSummary) -> list[str]:
     if summary.status != "completed":
         warnings.append(f"The run is {summary.status}, so these results are incomplete and may change.")
     if summary.unsealed:
-        warnings.append(f"Records that are not in the event log and cannot be verified: {summary.unsealed}.")
+        records = "1 record is" if summary.unsealed == 1 else f"{summary.unsealed} records are"
+        warnings.append(f"{records} not in the event log and cannot be verified.")
     if summary.changes:
-        changes = "1 change" if len(summary.changes) == 1 else f"{len(summary.changes)} changes"
-        warnings.append(f"The run was resumed after {changes}, for example: {escape_markdown(summary.changes[0])}.")
+        changes = "a change" if len(summary.changes) == 1 else f"{len(summary.changes)} changes, for example"
+        warnings.append(f"The run was resumed after {changes}: {escape_markdown(summary.changes[0])}.")
     if summary.replayed:
         warnings.append(
             f"Replayed attempts, which are not independent samples: {summary.replayed} of {summary.recorded}."

@@ -30,7 +30,7 @@ def view(target: Path | None, port: int, open_browser: bool) -> int:
 
     directory = runs_directory() if target is None else target
     if not directory.is_dir():
-        raise InputError(f"{directory} is not a directory", remedy="Pass a run, or a directory of runs.")
+        raise InputError(f"{directory} is not a directory", remedy="Pass a run directory or one that contains runs.")
     directory = directory.resolve()
     is_run = (directory / "run.json").exists()
     runs = Runs(directory.parent, directory.name) if is_run else Runs(directory)

@@ -154,7 +154,7 @@ class Runs:
     def get(self, name: str) -> OpenRun:
         """A run by its name. Raises InputError if there is none, or it is not shown."""
         if not self._is_run(name):
-            raise InputError(f"{self.directory} has no run {name!r}", remedy="It may have been deleted: see the list.")
+            raise InputError(f"{self.directory} has no run {name!r}", remedy="It may have been deleted. See the list.")
         with self._lock:
             run = self._open.pop(name, None) or OpenRun(self.directory / name)
             self._open[name] = run

@@ -140,7 +140,7 @@ def check_records(index: EventsIndex) -> None:
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _damaged(path, f"it cannot be read: {error}") from None
     if seen != len(index.rows):
-        raise _damaged(path, f"it has {seen} records, but events.jsonl has {len(index.rows)}")
+        raise _damaged(path, f"it has {seen} record{'s' * (seen != 1)}, but events.jsonl has {len(index.rows)}")
 
 
 def _damaged(path: Path, why: str) -> InputError:

@@ -90,6 +90,6 @@ def _listening(port: int) -> socket.socket:
         listener.close()
         why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used: {error.strerror}"
         raise InputError(
-            f"port {port} of {HOST} {why}", remedy="Pass another --port, or leave it out to use any free port."
+            f"port {port} on {HOST} {why}", remedy="Pass a different --port, or omit it to use any free port."
         ) from None
     return listener

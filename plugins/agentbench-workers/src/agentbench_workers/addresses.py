@@ -17,7 +17,7 @@ def parse_address(text: str, what: str) -> tuple[str, int]:
     if found is None or int(found["port"]) > _MOST:
         shown = text if len(text) <= 200 else f"{text[:200]}..."
         raise InputError(
-            f"{what}{shown}: expected HOST:PORT, such as 10.0.0.1:7000",
+            f"{what}{shown}: expected HOST:PORT, for example 10.0.0.1:7000",
             remedy='Pass only the host and the port. Enclose an IPv6 address in brackets: "[::1]:7000"',
         )
     return found["v6"] or found["host"], int(found["port"])

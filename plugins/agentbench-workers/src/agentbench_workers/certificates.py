@@ -208,7 +208,7 @@ def _existing_authority(files: Certificates) -> _Pair | None:
     check_authority(path, certificate)
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
         raise InputError(
-            f"{files.key(CA)} is not the private key of {path}", remedy="Restore the key, or use another directory."
+            f"{files.key(CA)} is not the private key of {path}", remedy="Restore the key, or use a different directory."
         )
     return certificate, key
 
@@ -223,7 +223,7 @@ def _check_existing(files: Certificates, name: str, hosts: Sequence[x509.General
         if set(present) != set(hosts):
             shown = " ".join(f"--host {each.value}" for each in present)
             raise InputError(
-                f"{path} exists, but is for other hosts",
+                f"{path} exists, but is for different hosts",
                 remedy=f"Pass its hosts ({shown}), or move it and its key to another directory.",
             )
 
@@ -242,7 +242,7 @@ def _exists(files: Certificates, name: str) -> bool:
 def _without(present: Path, missing: Path) -> InputError:
     return InputError(
         f"{present} exists without {missing.name}",
-        remedy=f"Copy {missing.name} back into {missing.parent}, or use another directory.",
+        remedy=f"Copy {missing.name} back into {missing.parent}, or use a different directory.",
     )
 
 
@@ -253,7 +253,7 @@ def _check_directory(directory: Path) -> None:
             return
         status = directory.stat()
     if not stat.S_ISDIR(status.st_mode):
-        raise InputError(f"{directory} is not a directory", remedy="Pass another directory.")
+        raise InputError(f"{directory} is not a directory", remedy="Pass a different directory.")
     if status.st_uid != os.geteuid():
         raise InputError(f"{directory} belongs to another user", remedy="Pass a new directory.")
     if stat.S_IMODE(status.st_mode) & 0o077:
@@ -286,4 +286,4 @@ def _errors_of(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}", remedy="Pass another directory.") from None
+        raise InputError(f"{path} cannot be written: {error.strerror}", remedy="Pass a different directory.") from None

@@ -70,7 +70,7 @@ class Client:
             response = connection.getresponse()
             if response.status != 200:
                 why = response.read(2000).decode("utf-8", "replace").strip()[:500]
-                raise UnavailableError(f"{self._address} refused the call {method!r}: {why}")
+                raise UnavailableError(f"{self._address} rejected the call {method!r}: {why}")
             for line in _lines(response):
                 yield self._document(line)
             if not response.will_close:

@@ -156,8 +156,9 @@ def run(
     stop = Deadline(FOR_EVER)
     with ended_by_signals(stop):
         attempts = work(app, place, stop, lambda message: say(message, err=True))
+    done = f"this worker ran {attempts} attempt{'s' * (attempts != 1)}"
     if stop.expired:
-        say(f"interrupted; attempts run here: {attempts}", err=True)
+        say(f"interrupted; {done}", err=True)
         return 130
-    say(f"no attempts are left; attempts run here: {attempts}")
+    say(f"no attempts are left; {done}")
     return 0

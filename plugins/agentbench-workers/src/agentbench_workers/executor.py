@@ -57,7 +57,9 @@ class WorkersExecutor:
         remote = self._endpoint.open(work, self._options.lease_sec)
         self._start(local, work, self._endpoint)
         if self._options.listen:
-            work.note(f"waiting for workers: agentbench worker run --connect {self._endpoint.address} ...")
+            work.note(
+                f"waiting for workers; start them with: agentbench worker run --connect {self._endpoint.address} ..."
+            )
         watch = Watch(remote, work, self._options.wait_sec)
         while not work.finished:
             time.sleep(LOOK_EVERY_SEC)
@@ -117,7 +119,7 @@ class Watch:
             within = f" within {self._wait_sec:g} s" if waited > self._wait_sec else ""
             what = f"no worker has connected{within}"
             if self._any:
-                what = f"no worker is left, and no other has connected{within}" if within else "no worker is left"
+                what = f"no worker is left, and no new one has connected{within}" if within else "no worker is left"
             raise UnavailableError(
                 "; ".join([what, *self._remote.refusals[-_MOST_REASONS:], *filter(None, [self.last_end])]),
                 remedy="Start workers. If they were refused, fix the cause; see: agentbench worker doctor",

@@ -14,7 +14,7 @@ from agentbench_core import InputError
 _TOGETHER = "On all machines, use files that `agentbench executor certs` wrote to the same directory."
 _RENEW = "Check the clocks of both machines, or create new certificates: agentbench executor certs"
 _ROLES = "Use worker-N.pem and worker-N.key for workers, and coordinator.pem and coordinator.key for the coordinator."
-_OTHER_AUTHORITY = ("the other side's certificate was issued by another authority", _TOGETHER)
+_OTHER_AUTHORITY = ("the other side's certificate was issued by a different authority", _TOGETHER)
 _OTHER_HOST = (
     "the coordinator's certificate is not valid for the host that this worker connects to",
     "Connect to one of its hosts, or create a certificate for this host: agentbench executor certs DIR --host NAME",
@@ -38,17 +38,20 @@ _FOUND = {
 }
 """Problems that this side found, by the code of X509_verify_cert_error_string(3)."""
 _ALERTS = {
-    "BAD_CERTIFICATE": ("the other side refused this machine's certificate", _TOGETHER),
+    "BAD_CERTIFICATE": ("the other side rejected this machine's certificate", _TOGETHER),
     "CERTIFICATE_EXPIRED": (
-        "the other side refused this machine's certificate, which has expired or is not valid yet",
+        "the other side rejected this machine's certificate, which has expired or is not valid yet",
         _RENEW,
     ),
     "CERTIFICATE_REQUIRED": ("the other side requires a certificate", _TOGETHER),
-    "CERTIFICATE_UNKNOWN": ("the other side refused this machine's certificate", _TOGETHER),
+    "CERTIFICATE_UNKNOWN": ("the other side rejected this machine's certificate", _TOGETHER),
     "PROTOCOL_VERSION": _OLD,
-    "UNKNOWN_CA": ("the other side refused this machine's certificate, which is from another authority", _TOGETHER),
+    "UNKNOWN_CA": (
+        "the other side rejected this machine's certificate, which is from a different authority",
+        _TOGETHER,
+    ),
     "UNSUPPORTED_CERTIFICATE": (
-        "the other side refused this machine's certificate, which is for the other role",
+        "the other side rejected this machine's certificate, which is for the other role",
         _ROLES,
     ),
 }
@@ -72,7 +75,7 @@ def refusal(error: BaseException) -> InputError | None:
             continue
         if isinstance(each, ssl.SSLCertVerificationError):
             known = _FOUND.get(each.verify_code)
-            known = known or (f"the other side's certificate was refused: {each.verify_message}", _TOGETHER)
+            known = known or (f"the other side's certificate was rejected: {each.verify_message}", _TOGETHER)
         else:
             reason = str(each.reason or "")
             known = _ALERTS.get(reason.partition("ALERT_")[2]) or _REASONS.get(reason)

@@ -125,7 +125,7 @@ class ProgramRunner:
                 f"/v1/{path}", headers, body, models=ModelMap(names={model.name: model.name}), limits=limits_of(model)
             )
         except RefusedError as error:
-            raise InputError(f"a request was refused: {error}") from None
+            raise InputError(f"a request was rejected: {error}") from None
         return admitted.request, ForwardedExchange(admitted, reader(admitted), response)
 
     def solve(self, context: AttemptContext) -> AgentResult:
@@ -261,5 +261,5 @@ def _variables(entries: Sequence[str]) -> dict[str, str]:
     for entry in entries:
         name, equals, _ = entry.partition("=")
         if not equals or not name.isidentifier():
-            raise InputError(f"agent.env: {entry!r} is not of the form NAME=VALUE")
+            raise InputError(f"agent.env: {entry!r} must have the form NAME=VALUE")
     return dict(entry.split("=", 1) for entry in entries)

@@ -58,7 +58,7 @@ class BridgedAttempt:
     ) -> None:
         if context.program is None:
             raise InputError(
-                "this agent's context has no program", remedy="Register the agent with the capability needs_sandbox."
+                "this agent's context has no program", remedy="Register the agent with the `needs_sandbox` capability."
             )
         self.secret = _PREFIX + secrets.token_urlsafe(32)  #: the "API key" of the program
         self.presented = tuple(presented)  #: model names for `GET /v1/models`
@@ -139,7 +139,9 @@ class BridgedAttempt:
             self._bytes += size
             if self._requests <= MOST_REQUESTS and self._bytes <= MOST_BYTES:
                 return None
-        self.notes.label("request_refused", f"more than {MOST_REQUESTS} requests or {MOST_BYTES >> 20} MiB")
+        self.notes.label(
+            "request_refused", f"the program sent more than {MOST_REQUESTS} requests or {MOST_BYTES >> 20} MiB"
+        )
         return _invalid(f"the limit of {MOST_REQUESTS} requests or {MOST_BYTES >> 20} MiB per attempt was exceeded")
 
     def _exchange(self, asked: Asked, answer: Answer, keep_results: bool) -> None:
@@ -167,7 +169,7 @@ class BridgedAttempt:
         reasons = "; ".join(error.reasons)
         self.notes.warn(label, f"{label}: {reasons}")
         self.notes.label(label, reasons)
-        return _invalid(f"the request was refused: {reasons}"[:4000])
+        return _invalid(f"the request was rejected: {reasons}"[:4000])
 
     def _note_stripped(self, stripped: Sequence[str]) -> None:
         for text in stripped:
@@ -195,4 +197,4 @@ def _invalid(message: str) -> Failure:
 
 
 def _internal() -> Failure:
-    return Failure(status=500, kind="api_error", message="the gateway failed; see the events of the run for the reason")
+    return Failure(status=500, kind="api_error", message="the gateway failed; see the run's events for the reason")

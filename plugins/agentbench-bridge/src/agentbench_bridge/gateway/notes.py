@@ -45,7 +45,7 @@ class Notes:
             more = {kind: count - MOST_NOTED for kind, count in self._counts.items() if count > MOST_NOTED}
             self._counts.clear()
         for kind, count in sorted(more.items()):
-            self._emit(f"{kind}: further warnings of this kind: {count}")
+            self._emit(f"{kind}: {count} more warning{'s' * (count != 1)} of this kind")
 
     def _emit(self, message: str) -> None:
         with contextlib.suppress(AgentBenchError):  # the attempt is already recorded

@@ -67,12 +67,12 @@ class Routes:
 
     def _unauthorized(self, request: web.BaseRequest, protocol: str) -> web.StreamResponse:
         why = "the request does not contain the attempt's token"
-        self._attempt.notes.warn("gateway_refused", f"the gateway refused {_shown(request)}: {why}")
+        self._attempt.notes.warn("gateway_refused", f"the gateway rejected {_shown(request)}: {why}")
         self._attempt.notes.label("gateway_refused", f"{_shown(request)}: {why}")
         return _error(protocol, Failure(status=401, kind="authentication_error", message=why), close=True)
 
     def _refused(self, request: web.BaseRequest, protocol: str, status: int, why: str) -> web.StreamResponse:
-        self._attempt.notes.warn("request_refused", f"the gateway refused {_shown(request)}: {why}")
+        self._attempt.notes.warn("request_refused", f"the gateway rejected {_shown(request)}: {why}")
         self._attempt.notes.label("request_refused", f"{_shown(request)}: {why}")
         return _error(protocol, Failure(status=status, kind="invalid_request_error", message=why), close=True)
 
@@ -108,7 +108,9 @@ class Routes:
                 size.shrink(len(body))
                 memory = stack.pop_all()
         except TimeoutError:
-            return self._refused(request, protocol, 408, f"the body took longer than {self._settings.body_sec:g} s")
+            return self._refused(
+                request, protocol, 408, f"receiving the body took longer than {self._settings.body_sec:g} s"
+            )
         except web.RequestPayloadError:
             return self._refused(request, protocol, 400, "the body is malformed")
         call = self._call(request, body, memory)

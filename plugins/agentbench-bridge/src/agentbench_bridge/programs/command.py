@@ -14,13 +14,13 @@ from agentbench_core.harness import print_table
 
 @click.group()
 def agents() -> None:
-    """Install, list and remove the programs of agents."""
+    """Install, list and remove agent programs."""
 
 
 @agents.command()
 @click.argument("program", metavar="NAME[@VERSION]")
 def install(program: str) -> None:
-    """Download a program into your cache, with your npm or pip, and check its hash.
+    """Download a program to your cache with your npm or pip and check its hash.
 
     No code of the program is run. NAME is claude-code, codex, opencode or mini-swe-agent. NAME@VERSION-musl selects the
     build for images with musl.

@@ -137,7 +137,7 @@ def find(wanted: Wanted) -> Program:
         raise UnavailableError(f"{directory} is damaged: {error}", remedy=remedy) from None
     if not unchanged:
         raise UnavailableError(
-            f"the files of {wanted.shown} in {program.directory} have been changed since the installation",
+            f"the files of {wanted.shown} in {program.directory} have been changed since installation",
             remedy=remedy,
         )
     return program
@@ -176,7 +176,7 @@ def _entry(directory: Path, text: str, name: str) -> str:
             return path
     raise InputError(
         f"agent.program: {text!r} contains no executable file {file!r}"
-        + (f"; not executable, or a link to a file outside it: {', '.join(named[:3])}" if named else ""),
+        + (f"; found, but not executable or linked to a file outside it: {', '.join(named[:3])}" if named else ""),
         remedy=f"Pass the directory of an unpacked package of {name}.",
     )
 
@@ -222,7 +222,7 @@ def _fill(files: Path, wanted: Wanted, fill: Callable[[Path], tuple[str, str]]) 
     build = wanted.build
     entry = files / build.entry
     if not entry.is_file():
-        raise UnavailableError(f"the package {source} of {wanted.shown} contains no file {build.entry!r}")
+        raise UnavailableError(f"the package {source} for {wanted.shown} does not contain {build.entry!r}")
     entry.chmod(0o755)
     return Manifest(
         name=wanted.name,

@@ -89,7 +89,9 @@ class Wanted:
         processor = _PROCESSORS.get(platform.machine().lower(), platform.machine())
         key = f"linux-{processor}{'-musl' if self.libc else ''}"
         if key not in builds:
-            raise UnavailableError(f"{self.name} has no build for {key}", remedy=f"Builds: {', '.join(sorted(builds))}")
+            raise UnavailableError(
+                f"{self.name} has no build for {key}", remedy=f"Available builds: {', '.join(sorted(builds))}"
+            )
         return builds[key]
 
     @property
@@ -110,12 +112,16 @@ def parse(text: str, programs: Mapping[str, Known] | None = None) -> Wanted:
     name, _, version = text.partition("@")
     known = known_programs() if programs is None else programs
     if name not in known:
-        raise InputError(f"no program {name!r}{did_you_mean(name, known)}", remedy=f"Available: {', '.join(known)}.")
+        raise InputError(
+            f"there is no program {name!r}{did_you_mean(name, known)}", remedy=f"Available: {', '.join(known)}."
+        )
     libc = "musl" if version.endswith("-musl") else ""
     version = version.removesuffix("-musl") or known[name].version
     is_npm = any(build.package for build in known[name].builds.values())
     if not _VERSION.fullmatch(version) or (is_npm and not _NPM_VERSION.fullmatch(version)):
-        raise InputError(f"invalid version {version!r} of {name}", remedy=f"For example: {name}@{known[name].version}")
+        raise InputError(
+            f"{version!r} is not a valid version of {name}", remedy=f"For example: {name}@{known[name].version}"
+        )
     return Wanted(name=name, version=version, libc=libc, known=known[name])
 
 

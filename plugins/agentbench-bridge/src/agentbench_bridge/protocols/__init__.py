@@ -88,7 +88,7 @@ def _headers(headers: Mapping[str, str], review: Review) -> dict[str, str]:
     forwarded = {}
     version = lower.get("anthropic-version", "")
     if version and not _VERSION.fullmatch(version):
-        review.refuse(f"the header anthropic-version must be a date, not {shown(version)}")
+        review.refuse(f"the anthropic-version header must be a date, not {shown(version)}")
     elif version:
         forwarded["anthropic-version"] = version
     values = messages.betas(lower.get("anthropic-beta", ""), review)

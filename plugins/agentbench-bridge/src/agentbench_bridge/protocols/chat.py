@@ -258,12 +258,12 @@ def _kept(tools: list[Any], where: str, review: Review) -> list[Any]:
         if not isinstance(kind, str):
             review.refuse(f"{place} must be an object with a type, not {shown(tool)}", hosted=True)
         elif kind == "mcp":
-            review.refuse(f"{place} is of the type mcp: {OWN_MCP}", hosted=True)
+            review.refuse(f"{place} is of type mcp: {OWN_MCP}", hosted=True)
         elif kind in _TOOLS:
             _TOOLS[kind](tool, place, review)
             kept.append(tool)
         else:
-            review.change(f"{where}: removed a tool of the type {shown(kind)}, which is run by the provider")
+            review.change(f"{where}: removed a tool of type {shown(kind)}, which is run by the provider")
     return kept
 
 
@@ -288,7 +288,9 @@ def _check_choice(body: Mapping[str, Any], review: Review) -> None:
     for item in named:
         kind = item.get("type") if isinstance(item, dict) else None
         if kind not in ("function", "custom") or (kind, _name(item)) not in offered or len(item) != 2:
-            review.refuse(f"tool_choice names {shown(item)}, which is not a tool of the agent: {HOSTED}", hosted=True)
+            review.refuse(
+                f"tool_choice names {shown(item)}, which is not one of the agent's tools: {HOSTED}", hosted=True
+            )
 
 
 def _parsed(body: Mapping[str, Any]) -> Request:

@@ -69,7 +69,7 @@ class ChatCollector:
 
     def _call(self, index: Any, part: Mapping[str, Any]) -> None:
         if not isinstance(index, int) or (index not in self._calls and len(self._calls) >= _MOST_CALLS):
-            raise ValueError(f"the stream contains an invalid index of a tool call: {index!r:.40}")
+            raise ValueError(f"the stream contains an invalid tool call index: {index!r:.40}")
         call = self._calls.setdefault(index, {"id": "", "name": "", "arguments": []})
         function = part.get("function") or part.get("custom") or {}
         call["id"] = call["id"] or string(part.get("id"))

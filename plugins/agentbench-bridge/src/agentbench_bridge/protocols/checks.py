@@ -219,6 +219,8 @@ def record(required: Mapping[str, Check], optional: Mapping[str, Check] | None =
 
 def tagged(kinds: Mapping[str, Check], *, default: str = "", tag: str = "type") -> Check:
     """An object whose ``type`` selects its check; ``default`` if it has none. Other types are refused."""
+    names = ", ".join(sorted(kinds))
+    forwarded = f"only the {tag}s {names} are forwarded" if len(kinds) > 1 else f"only the {tag} {names} is forwarded"
 
     def check(value: Any, where: str, review: Review) -> None:
         if not isinstance(value, dict):
@@ -227,7 +229,7 @@ def tagged(kinds: Mapping[str, Check], *, default: str = "", tag: str = "type") 
         kind = value.get(tag, default)
         if not isinstance(kind, str) or kind not in kinds:
             has = f"has the {tag} {shown(kind)}" if kind or tag in value else f"has no {tag}"
-            review.refuse(f"{where} {has}: only {', '.join(sorted(kinds))} are forwarded", hosted=bool(kind))
+            review.refuse(f"{where} {has}: {forwarded}", hosted=bool(kind))
             return
         kinds[kind](value, where, review)
 
@@ -244,7 +246,7 @@ def media(check: Check) -> Check:
     return checked
 
 
-TOOL_NAME = matching(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "a tool name of letters, digits, _, - and .")
+TOOL_NAME = matching(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", "a tool name that consists of letters, digits, _, - and .")
 TOKENS = whole(1, 10_000_000)
 _CACHE_CONTROL = record({"type": one_of("ephemeral")}, {"ttl": one_of("5m", "1h"), "scope": one_of("global")})
 
@@ -300,7 +302,7 @@ def check_fields(
         elif name in hints:
             review.refuse(f"{name} is not forwarded: {hints[name]}", hosted=name in HOSTED_FIELDS)
         else:
-            review.refuse(f"the field {shown(name)} is not forwarded: turn off the agent feature that sends it")
+            review.refuse(f"the {shown(name)} field is not forwarded: turn off the agent feature that sends it")
 
 
 HOSTED_FIELDS = frozenset(

@@ -86,7 +86,9 @@ BETAS = frozenset(
 
 TEXTS: Mapping[str, str] = {"text": "text"}
 _CACHED: Mapping[str, Check] = {"cache_control": cache_control}
-_MEDIA = matching(r"(?:image/(?:png|jpeg|gif|webp)|application/pdf|text/plain)", "the type of an image, PDF or text")
+_MEDIA = matching(
+    r"(?:image/(?:png|jpeg|gif|webp)|application/pdf|text/plain)", "an image, PDF or plain-text media type"
+)
 _TEXT = record({"type": text, "text": text}, {**_CACHED, "citations": removed})
 _INLINE: Mapping[str, Check] = {
     "base64": record({"type": text, "media_type": _MEDIA, "data": BASE64}),
@@ -273,7 +275,7 @@ def _kept(tools: list[Any], where: str, review: Review) -> list[Any]:
             continue
         kind = "custom" if tool.get("type") is None else tool["type"]
         if not isinstance(kind, str) or kind.startswith("mcp"):
-            review.refuse(f"{place} is of the type {shown(kind)}: {OWN_MCP}", hosted=True)
+            review.refuse(f"{place} is of type {shown(kind)}: {OWN_MCP}", hosted=True)
         elif kind == "custom":
             _OWN_TOOL(tool, place, review)
             kept.append(tool)
@@ -281,7 +283,7 @@ def _kept(tools: list[Any], where: str, review: Review) -> list[Any]:
             _CLIENT_TOOL(tool, place, review)
             kept.append(tool)
         else:
-            review.change(f"{where}: removed a tool of the type {shown(kind)}, which is run by the provider")
+            review.change(f"{where}: removed a tool of type {shown(kind)}, which is run by the provider")
     return kept
 
 
@@ -304,7 +306,8 @@ def _check_choice(body: Mapping[str, Any], review: Review) -> None:
     names = {string(tool.get("name")) for tool in offered}
     if string(choice.get("name")) not in names:
         review.refuse(
-            f"tool_choice names {shown(choice.get('name'))}, which is not a tool of the agent: {HOSTED}", hosted=True
+            f"tool_choice names {shown(choice.get('name'))}, which is not one of the agent's tools: {HOSTED}",
+            hosted=True,
         )
 
 

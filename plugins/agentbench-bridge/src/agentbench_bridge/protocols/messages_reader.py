@@ -58,7 +58,7 @@ class MessagesCollector:
 
     def _start(self, index: Any, block: Mapping[str, Any]) -> None:
         if not isinstance(index, int) or len(self._blocks) >= _MOST_BLOCKS:
-            raise ValueError(f"the stream contains an invalid index of a block: {index!r:.40}")
+            raise ValueError(f"the stream contains an invalid block index: {index!r:.40}")
         self._blocks[index] = dict(block)
 
     def _delta(self, index: int, delta: Mapping[str, Any]) -> None:
@@ -106,6 +106,6 @@ def interpret_count(response: Mapping[str, Any]) -> Completion:
     """The completion for a token count; it is free."""
     tokens = count(response.get("input_tokens"))
     if tokens is None:
-        raise ValueError("the response contains no number of tokens")
+        raise ValueError("the response contains no token counts")
     message = Message(role="assistant", opaque={"input_tokens": tokens})
     return Completion(message=message, usage=Usage(cost_usd=0.0))

@@ -121,7 +121,7 @@ class ResponseReader:
             return
         most = MAX_STREAM if self.stream else MAX_RESPONSE
         if self._size > most:
-            self._failure = ValueError(f"the response has more than {most // 2**20} MiB")
+            self._failure = ValueError(f"the response is larger than {most // 2**20} MiB")
             self._body.clear()
         elif self.stream:
             self._add(self._events.feed(data))

@@ -277,7 +277,7 @@ def _kept(tools: list[Any], where: str, review: Review, *, inside: bool = False)
         if not isinstance(kind, str):
             review.refuse(f"{place} must be an object with a type, not {shown(tool)}", hosted=True)
         elif kind == "mcp":
-            review.refuse(f"{place} is of the type mcp: {OWN_MCP}", hosted=True)
+            review.refuse(f"{place} is of type mcp: {OWN_MCP}", hosted=True)
         elif kind == "namespace" and not inside:
             record({"type": text, "name": TOOL_NAME, "tools": anything}, {"description": text})(tool, place, review)
             inner = tool.get("tools")
@@ -291,7 +291,7 @@ def _kept(tools: list[Any], where: str, review: Review, *, inside: bool = False)
             _TOOLS[kind](tool, place, review)
             kept.append(tool)
         else:
-            review.change(f"{where}: removed a tool of the type {shown(kind)}, which is run by the provider")
+            review.change(f"{where}: removed a tool of type {shown(kind)}, which is run by the provider")
     return kept
 
 
@@ -340,7 +340,9 @@ def _check_choice(body: Mapping[str, Any], review: Review) -> None:
         name = item.get("name", kind) if isinstance(item, dict) else None
         is_own = isinstance(kind, str) and isinstance(name, str) and (kind, name) in names
         if not is_own or not set(item) <= {"type", "name"}:
-            review.refuse(f"tool_choice names {shown(item)}, which is not a tool of the agent: {HOSTED}", hosted=True)
+            review.refuse(
+                f"tool_choice names {shown(item)}, which is not one of the agent's tools: {HOSTED}", hosted=True
+            )
 
 
 def _parsed(body: Mapping[str, Any]) -> Request:

@@ -37,7 +37,7 @@ class ResponsesCollector:
         if kind == "response.output_item.done":
             index = data.get("output_index", len(self._items))
             if not isinstance(index, int) or len(self._items) >= _MOST_ITEMS:
-                raise ValueError(f"the stream contains an invalid index of an item: {index!r:.40}")
+                raise ValueError(f"the stream contains an invalid item index: {index!r:.40}")
             self._items[index] = data["item"]
         elif kind in ("response.completed", "response.incomplete", "response.done"):
             self._response = dict(data["response"])
@@ -55,7 +55,7 @@ def interpret(response: Mapping[str, Any]) -> Completion:
     """The completion in a response."""
     status = response.get("status", "completed")
     if status not in ("completed", "incomplete"):
-        raise ValueError(f"the response ended with the status {status!r:.40}")
+        raise ValueError(f"the response ended with status {status!r:.40}")
     message = _message(response["output"])
     finish = "stop"
     if status == "incomplete":

@@ -20,7 +20,7 @@ _LONGEST_NUMBER = 40
 def read_object(body: bytes) -> dict[str, Any]:
     """The object in ``body``. Raises ValueError with a reason."""
     if len(body) > MAX_BYTES:
-        raise ValueError(f"the body has more than {MAX_BYTES // 2**20} MiB")
+        raise ValueError(f"the body is larger than {MAX_BYTES // 2**20} MiB")
     if _has_many_values(body):
         raise ValueError(f"the body has more than {MAX_VALUES} values")
     try:

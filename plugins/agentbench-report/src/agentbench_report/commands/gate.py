@@ -20,8 +20,16 @@ _PATH = click.Path(readable=False, path_type=Path)
 
 
 @click.command(short_help="Decide whether a candidate may replace a baseline.")
-@click.option("--baseline", required=True, metavar="RUN", shell_complete=RUN.shell_complete, help="The baseline.")
-@click.option("--candidate", metavar="RUN", shell_complete=RUN.shell_complete, help="The candidate.")
+@click.option(
+    "--baseline",
+    required=True,
+    metavar="RUN",
+    shell_complete=RUN.shell_complete,
+    help="The baseline: path, name or id of a run.",
+)
+@click.option(
+    "--candidate", metavar="RUN", shell_complete=RUN.shell_complete, help="The candidate: path, name or id of a run."
+)
 @click.option("--config", required=True, type=_PATH, help="Gate file with the rules for each suite.")
 @date_flags
 @click.option("--plan", "planning", is_flag=True, help="Check whether any candidate could pass, before running one.")

@@ -15,7 +15,7 @@ from agentbench_core.harness import RUN, DateRange, date_flags
 @click.option(
     "--margin",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Accepted loss in pass rate to draw in the plot of the difference, such as 0.05.",
+    help="Accepted loss in pass rate, for example 0.05, to draw in the difference plot.",
 )
 @date_flags
 @click.option(

@@ -25,7 +25,7 @@ _MAX = 100_000
     default=0.2,
     show_default=True,
     type=click.FloatRange(1e-6, 1),
-    help="Expected share of tasks on which single attempts of the two variants differ.",
+    help="Expected share of tasks where one attempt by each variant gives different outcomes.",
 )
 @click.option(
     "--power",
@@ -49,7 +49,7 @@ _MAX = 100_000
 @click.option(
     "--repeats", default=1, show_default=True, type=click.IntRange(1, _MAX), help="Attempts per task in each run."
 )
-@click.option("--pilot", type=RUN, help="Run used to estimate cost and the variance of repeats.")
+@click.option("--pilot", type=RUN, help="Run used to estimate cost and the variance between repeats.")
 @click.option("--run-a", type=RUN, help="First run of an existing comparison.")
 @click.option("--run-b", type=RUN, help="Second run of an existing comparison.")
 @date_flags
@@ -105,7 +105,7 @@ def power(
     passed = [f"--{name}" for name in _PLANNING if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     if passed:
         raise InputError(
-            f"{', '.join(passed)}: cannot be used with --run-a and --run-b",
+            f"{', '.join(passed)} cannot be used with --run-a and --run-b",
             remedy="For an existing comparison, set only --effect and --alpha. The runs determine the rest.",
         )
     a, b = read_run(run_a, dates), read_run(run_b, dates)

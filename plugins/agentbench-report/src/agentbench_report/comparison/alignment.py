@@ -224,7 +224,7 @@ def _by_digest(run: RunCounts) -> Mapping[str, TaskCounts]:
         if other is not task:
             raise InputError(
                 f"run {shown(run.manifest.run_id)} contains the same task twice, as {shown(other.task_id)} and "
-                f"{shown(task.task_id)}: {shown(task.digest)}",
+                f"{shown(task.task_id)} ({shown(task.digest)})",
                 remedy="Compare only runs that contain each task once.",
             )
     return tasks

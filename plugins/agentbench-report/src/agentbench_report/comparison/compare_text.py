@@ -192,7 +192,8 @@ def _differences(report: CompareReport) -> str:
     notes = [f"{methods} Verdicts use p-values adjusted for {family} (Holm). Intervals are not adjusted."]
     if report.omnibus is not None:
         q = f"Q = {report.omnibus.q:.2f}, {p_text(report.omnibus.p)}"
-        notes.append(f"Test for any difference among the runs (Cochran's Q over {report.omnibus.tasks} tasks): {q}.")
+        tasks = count_tasks(report.omnibus.tasks)
+        notes.append(f"Test for any difference among the runs (Cochran's Q over {tasks}): {q}.")
     return "\n\n".join([table, *notes])
 
 

@@ -139,7 +139,7 @@ def _notes(
     for side, run in (("A", a), ("B", b)):
         overloaded = run.labels.get(_OVERLOADED, 0)
         if overloaded:
-            yield f"{overloaded} attempt{'' if overloaded == 1 else 's'} of {side} timed out on an overloaded machine"
+            yield f"{overloaded} attempt{'' if overloaded == 1 else 's'} in {side} timed out on an overloaded machine"
 
 
 def _workers(run: RunCounts) -> str:

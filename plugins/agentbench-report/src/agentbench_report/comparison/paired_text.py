@@ -306,5 +306,6 @@ def _diffs(report: PairedReport, read: ReadDiff) -> list[str]:
                 title = f"{_attempt(name, side, diff)} ({_outcome(side)})"
                 parts += [f"{title}:", fenced(read(name, side.task_id, diff.repeat))]
     if len(rows) > MAX_DIFF_TASKS:
-        parts.append(f"Tasks whose diffs are not printed: {len(rows) - MAX_DIFF_TASKS}.")
+        more = len(rows) - MAX_DIFF_TASKS
+        parts.append(f"The diffs of {more} more task{'s' * (more != 1)} are not printed.")
     return parts

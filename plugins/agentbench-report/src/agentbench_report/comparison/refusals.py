@@ -79,22 +79,26 @@ def check(a: RunCounts, b: RunCounts, allowed: Collection[RefusalReason] = ()) -
     differences = list(difference_warnings(a, b))
     if environments.rebuilt:
         differences.append(
-            f"the environments of {_task_list(environments.rebuilt)} were built separately and have different digests, "
-            f"but these facts match: {', '.join(map(shown, environments.agreeing))}"
+            f"the environments for {_task_list(environments.rebuilt)} were built separately and have different "
+            f"digests, but these facts match: {', '.join(map(shown, environments.agreeing))}"
         )
     if environments.unknown:
         differences.append(
-            f"the environments of {_task_list(environments.unknown)} have a digest in one run only and cannot be "
+            f"the environments for {_task_list(environments.unknown)} have a digest in only one run and cannot be "
             "compared"
         )
     warnings = [*run_warnings(a, b), *differences]
     for side, in_a in (("A", True), ("B", False)):
         names = [pair.task_id for pair in aligned.quarantine_mismatch if bool(pair.a.quarantined) is in_a]
         if names:
-            warnings.append(f"quarantined only in {side}, so excluded from both runs: {_task_list(names)}")
+            are = "is" if len(names) == 1 else "are"
+            warnings.append(
+                f"{_task_list(names)} {are} quarantined only in {side} and therefore excluded from both runs"
+            )
     if aligned.renamed:
         names = [f"{pair.a.task_id} and {pair.b.task_id}" for pair in aligned.renamed]
-        warnings.append(f"tasks with the same digest but different names in the two runs: {_task_list(names)}")
+        have = "has" if len(names) == 1 else "have"
+        warnings.append(f"{_task_list(names)} {have} the same digest but different names in the two runs")
     resumed_with_changes = any(resumption.changes for run in (a, b) for resumption in run.manifest.resumed)
     return Comparability(
         refusals=tuple(refusal for refusal in refusals if refusal.flag is None or refusal.ground not in allowed),
@@ -150,10 +154,11 @@ def _tasks(a: RunCounts, b: RunCounts, aligned: Alignment) -> Iterable[Refusal]:
     if not aligned.only_a and not aligned.only_b:
         return
     changed = {task.task_id for task, _ in aligned.changed}
-    same_name = f" Same name but different digest: {name_list(sorted(changed))}." if changed else ""
+    same_name = f" Tasks with the same name but a different digest: {name_list(sorted(changed))}." if changed else ""
     yield Refusal(
         ground=RefusalReason.TASKS,
-        reason=f"The runs have different tasks. Same digest in both runs: {len(aligned.pairs)}.{same_name}",
+        reason="The runs have different tasks. "
+        f"Tasks with the same digest in both runs: {len(aligned.pairs)}.{same_name}",
         a=_only(aligned.only_a),
         b=_only(aligned.only_b),
     )
@@ -162,7 +167,8 @@ def _tasks(a: RunCounts, b: RunCounts, aligned: Alignment) -> Iterable[Refusal]:
 def _only(tasks: Sequence[TaskCounts]) -> str:
     if not tasks:
         return "all tasks are also in the other run"
-    return f"{len(tasks)} only in this run: {name_list([f'{task.task_id} ({task.digest[:19]})' for task in tasks])}"
+    names = name_list([f"{task.task_id} ({task.digest[:19]})" for task in tasks])
+    return f"{len(tasks)} task{'s' * (len(tasks) != 1)} only in this run: {names}"
 
 
 def _limits(a: RunCounts, b: RunCounts, aligned: Alignment) -> Iterable[Refusal]:
@@ -178,7 +184,9 @@ def _limits(a: RunCounts, b: RunCounts, aligned: Alignment) -> Iterable[Refusal]
 
 def _limits_of(task: TaskCounts) -> str:
     limits = sorted((limit.timeout_sec, limit.tool_timeout_sec, limit.max_steps) for limit in task.limits)
-    return "; ".join(f"{time:g} s, {tool:g} s per tool call, {steps} steps" for time, tool, steps in limits)
+    return "; ".join(
+        f"{time:g} s, {tool:g} s per tool call, {steps} step{'s' * (steps != 1)}" for time, tool, steps in limits
+    )
 
 
 def _harness(a: RunCounts, b: RunCounts, aligned: Alignment) -> Iterable[Refusal]:

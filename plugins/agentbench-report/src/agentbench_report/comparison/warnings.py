@@ -53,7 +53,7 @@ def difference_warnings(a: RunCounts, b: RunCounts) -> Iterator[str]:
 
 def _side_warnings(side: str, run: RunCounts) -> Iterator[str]:
     if run.selection:
-        yield f"{side} is limited to tasks {run.selection}"
+        yield f"{side} is limited to tasks that match {run.selection}"
     if run.manifest.shard:
         yield f"{side} is shard {run.manifest.shard} of a plan and contains only part of its attempts"
     for name in _MACHINE:
@@ -64,7 +64,8 @@ def _side_warnings(side: str, run: RunCounts) -> Iterator[str]:
     if status != "completed":
         yield f"{side} is {status}, so its results are incomplete"
     if run.unsealed:
-        yield f"{side} has records that are not in its event log and cannot be verified: {run.unsealed}"
+        records = "1 record that is" if run.unsealed == 1 else f"{run.unsealed} records that are"
+        yield f"{side} has {records} not in its event log and cannot be verified"
     for resumption in run.manifest.resumed:
         for change in resumption.changes:
             yield f"{side} was resumed on {resumption.at[:10]} after a change: {change}"
@@ -74,7 +75,8 @@ def _side_warnings(side: str, run: RunCounts) -> Iterator[str]:
             yield f"{side} has attempts that {meaning} (label {name}): {attempts} of {run.planned}"
     invalid = sum(task.invalid for task in run.tasks)
     if invalid:
-        yield f"{side} has invalid tasks, whose failing command passed before the agent started: {invalid}"
+        tasks = f"{invalid} invalid task{'s' * (invalid != 1)}"
+        yield f"{side} has {tasks}, whose failing command passed before the agent started"
 
 
 def _plugins(manifest: RunManifest) -> Mapping[str, str]:
@@ -97,5 +99,6 @@ def _differences(kind: str, a: Mapping[str, str], b: Mapping[str, str]) -> Itera
     different = [name for name in sorted({*a, *b}) if a.get(name) != b.get(name)]
     for name in different[:_MAX_DIFFERENCES]:
         yield f"{kind} {name}: {a.get(name, 'absent')} in A, {b.get(name, 'absent')} in B"
-    if len(different) > _MAX_DIFFERENCES:
-        yield f"further {kind} differences: {len(different) - _MAX_DIFFERENCES}"
+    more = len(different) - _MAX_DIFFERENCES
+    if more > 0:
+        yield f"{more} more {kind} difference{'s' * (more != 1)}"

@@ -204,7 +204,8 @@ def evidence(side: str, run: RunCounts) -> Check:
     """Whether all records are in the event log. Other records cannot be verified."""
     why = f"All records of the {side} match the event log."
     if run.unsealed:
-        why = f"Records of the {side} that are not in the event log and cannot be verified: {run.unsealed}."
+        records = f"1 record of the {side} is" if run.unsealed == 1 else f"{run.unsealed} records of the {side} are"
+        why = f"{records} not in the event log and cannot be verified."
     return _bound(f"evidence_{side}", not run.unsealed, run.unsealed, 0, why)
 
 
@@ -245,7 +246,7 @@ def ceilings(metrics: Sequence[MetricComparison], rules: GateRules) -> Iterator[
 
 def _unknown(what: str, **reasons: str) -> str:
     """Why a bound cannot be checked; empty if it can."""
-    return " ".join(f"The {what} per attempt of the {side} is unknown: {why}." for side, why in reasons.items() if why)
+    return " ".join(f"The {what} per attempt is unknown for the {side}: {why}." for side, why in reasons.items() if why)
 
 
 def _ratio(name: str, metric: MetricComparison, most: float, what: str, unit: str) -> Check:
@@ -253,7 +254,7 @@ def _ratio(name: str, metric: MetricComparison, most: float, what: str, unit: st
     if baseline is None or candidate is None:
         why = _unknown(what, baseline=metric.unknown_a, candidate=metric.unknown_b) or _NO_TASKS
         return _check(name, "inconclusive", None, most, why)
-    means = f"The average {what} of an attempt is {candidate:.4g} {unit}, compared with {baseline:.4g} in the baseline"
+    means = f"The average {what} per attempt is {candidate:.4g} {unit}, compared with {baseline:.4g} in the baseline"
     if metric.ratio is None:
         status: Status = "inconclusive" if candidate else "pass"
         return _check(name, status, None, most, f"{means}. The ratio is undefined.")

@@ -117,7 +117,7 @@ class GateConfig:
         if missing:
             nearest = did_you_mean(suite, self.suites)
             raise InputError(
-                f"{self.path}: {' and '.join(missing)} for the suite {suite!r}{nearest}",
+                f"{self.path} sets {' and '.join(missing)} for the suite {suite!r}{nearest}",
                 remedy="Set each missing rule at the top level or under suites. There are no defaults: choose values "
                 "before you look at results (docs/gate.md). If the suite is too small for a margin, set "
                 "max_heldout_drop instead.",

@@ -58,7 +58,7 @@ def notes(side: Side, listed: Sequence[ListedAttempt]) -> Iterator[str]:
     """Notes on the results of a run, as untrusted text."""
     summary, manifest = side.summary, side.counts.manifest
     if summary.selection:
-        yield f"Only tasks {summary.selection}."
+        yield f"Limited to tasks that match {summary.selection}."
     if summary.status != "completed":
         yield f"The run is {summary.status}, so these results are incomplete."
     missing = summary.unscored + summary.not_recorded
@@ -67,7 +67,7 @@ def notes(side: Side, listed: Sequence[ListedAttempt]) -> Iterator[str]:
         yield (
             f"Attempts without a score: {count(missing)} of {count(summary.planned)} ({_errors(summary.unscored)}, "
             f"{count(summary.not_recorded)} not recorded). They are not counted as failures. "
-            f"Bounds if counted: {worst} (all fail) to {best} (all pass)."
+            f"If they counted, the pass rate would be between {worst} (all fail) and {best} (all pass)."
         )
     yield from _alternatives(summary)
     if summary.replayed:

@@ -101,7 +101,7 @@ def _decoded(data: bytes) -> TestReport:
 
 
 def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not JSON")
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 @attrs.frozen(kw_only=True)

@@ -158,13 +158,15 @@ def _check_free(names: PluginNames, kind: str, taken: Collection[str]) -> None:
     """Raise InputError if one of these names is already used in this environment."""
     if names.component in taken:
         raise InputError(
-            f"a component {names.component!r} of kind {kind} already exists",
+            f"a component named {names.component!r} of kind {kind} already exists",
             remedy="Choose another name: if both are installed, neither can be used.",
         )
     if names.distribution in _installed():
         raise InputError(f"{names.distribution} is already installed", remedy="Choose another name, or uninstall it.")
     if importlib.util.find_spec(names.module) is not None:
-        raise InputError(f"a module {names.module} already exists in this environment", remedy="Choose another name.")
+        raise InputError(
+            f"a module named {names.module} already exists in this environment", remedy="Choose another name."
+        )
 
 
 def _installed() -> Collection[str]:
@@ -233,4 +235,4 @@ def _instead(name: str) -> str:
     near = _component(re.sub(r"[^a-z0-9]+", "-", name.lower())[:64].strip("-"))
     if near and not _is_text(near):
         near = f"my-{near}"[:64].strip("-")
-    return f"Try: {near}" if re.fullmatch(_NAME, near) else "Try a name such as: my-agent"
+    return f"Try: {near}" if re.fullmatch(_NAME, near) else "For example: my-agent"

@@ -33,7 +33,7 @@
     );
     if (state.running) line.append(count(state.running, "running", ""));
     line.append(count(left - state.running, `of ${number(state.planned)} left`, ""), element("span", "", usd(state.cost_usd)));
-    if (state.damaged) line.append(count(state.damaged, "damaged lines of events.jsonl skipped", "failed"));
+    if (state.damaged) line.append(count(state.damaged, `damaged ${state.damaged === 1 ? "line" : "lines"} of events.jsonl skipped`, "failed"));
     const parts = ["passed", "failed", "errors"].map((name) => {
       const part = element("span", name);
       part.style.width = `${(100 * state[name]) / Math.max(1, state.planned)}%`;

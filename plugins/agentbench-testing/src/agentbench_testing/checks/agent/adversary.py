@@ -63,7 +63,9 @@ class AdversaryChecks(AgentHooks):
         """Without Python files and hidden tests, the agent gives up with an explanation, or attacks anyway."""
         with self.solved(workbench, files=_PROSE, task_facts=_NO_FACTS) as solved:
             if solved.returned.ended == "completed":
-                assert set(contents(solved.double.workspace)) > set(_PROSE), "neither changed anything nor gave up"
+                assert set(contents(solved.double.workspace)) > set(_PROSE), (
+                    "the agent neither changed anything nor gave up"
+                )
             else:
                 assert solved.returned.ended == "gave_up", solved.returned.message
                 assert solved.returned.message.strip(), "the agent gave up without an explanation"
@@ -73,4 +75,4 @@ class AdversaryChecks(AgentHooks):
         tools = [_Failing(tool) for tool in builtin_tools()]
         with self.solved(workbench, files=self.program, task_facts=self.facts, tools=tools) as solved:
             used = bool(solved.double.trace.tool_calls)
-            assert solved.returned.ended == "tool_error" or not used, f"it ended with {solved.returned.ended!r}"
+            assert solved.returned.ended == "tool_error" or not used, f"the agent ended with {solved.returned.ended!r}"

@@ -257,8 +257,8 @@ class AgentModelChecks(AgentHooks):
             isinstance(exchange.got, Completion) and exchange.got.finish == "context_overflow" for exchange in exchanges
         ]
         for over, size, following in zip(overflows, sizes, sizes[1:], strict=False):
-            assert not over or following < size, "it repeated the request without shortening it"
-        assert sum(not over for over in overflows) >= min(_ANSWERS, 6), "it got stuck"
+            assert not over or following < size, "the agent repeated the request without shortening it"
+        assert sum(not over for over in overflows) >= min(_ANSWERS, 6), "the agent got stuck"
         assert problems == [""] * len(problems)
 
     def _result_of(self, workbench: Workbench, bad: ToolCall) -> Message:

@@ -146,8 +146,8 @@ def unpaired(messages: Sequence[Message]) -> str:
     for message in messages:
         if message.role == "tool":
             if not expected or message.tool_call_id != expected.pop(0):
-                return f"a result for {message.tool_call_id!r}, which was not requested there"
+                return f"there is a result for {message.tool_call_id!r}, which was not requested at that point"
         elif expected:
-            return f"no result for {expected[0]!r} before the next message"
+            return f"there is no result for {expected[0]!r} before the next message"
         expected += [call.id for call in message.tool_calls]
-    return f"no result for {expected[0]!r}" if expected else ""
+    return f"there is no result for {expected[0]!r}" if expected else ""

@@ -31,12 +31,12 @@ class PreflightChecks(ExecutorHooks):
         """``preflight`` accepts any number of attempts and places, or raises an error with a remedy."""
         for attempts, places in ((0, 1), (1, 1), (3, 8), (1000, 2), (100_000, 1000)):
             executor = stage.make_executor()
-            where = f"{attempts} attempts, {places} places"
+            where = f"with attempts={attempts} and places={places}"
             try:
                 executor.preflight(expected(attempts, places))
             except (InputError, UnavailableError) as error:
                 if not error.remedy:
-                    raise AssertionError(f"{where}: no remedy: {error.message}") from error
+                    raise AssertionError(f"{where}: the error has no remedy: {error.message}") from error
             except Exception as error:
                 raise AssertionError(f"{where}: {type(error).__name__}: {error}") from error
             finally:
@@ -82,7 +82,7 @@ class EndingChecks(ExecutorHooks):
             running = stage.start(work)
             assert work.wait_until(lambda: bool(work.started), self.patience), "no attempt was started"
             threading.Event().wait(HOLD_SEC)
-            assert not running.returned.done(), "it returned while an attempt was running"
+            assert not running.returned.done(), "`run` returned while an attempt was running"
         finally:
             go_on.set()
         running.wait()
@@ -107,7 +107,7 @@ class EndingChecks(ExecutorHooks):
         try:
             running.returned.result(STOP_SEC)
         except TimeoutError:
-            raise AssertionError(f"it did not return within {STOP_SEC:g} s of a stop") from None
+            raise AssertionError(f"`run` did not return within {STOP_SEC:g} s of a stop") from None
         running.close()
 
     def test_closing_twice(self, stage: Stage) -> None:

@@ -28,7 +28,7 @@ class RemoteChecks(RemoteHooks):
         running = remote_stage.start(load.work)
         load.wait_for_attempts(1, self.patience)
         threading.Event().wait(HOLD_SEC)
-        assert not running.returned.done(), "it returned while an attempt was running"
+        assert not running.returned.done(), "`run` returned while an attempt was running"
         load.open_gate()
         running.wait()
         assert load.work.remaining == 0
@@ -48,7 +48,7 @@ class RemoteChecks(RemoteHooks):
         try:
             running.returned.result(STOP_SEC)
         except TimeoutError:
-            raise AssertionError(f"it did not return within {STOP_SEC:g} s of the last attempt") from None
+            raise AssertionError(f"`run` did not return within {STOP_SEC:g} s of the last attempt") from None
         running.close()
 
     def test_attempts_of_a_killed_worker_are_repeated(self, remote_stage: RemoteStage) -> None:

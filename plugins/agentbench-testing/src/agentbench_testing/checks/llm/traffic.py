@@ -203,10 +203,10 @@ class FaultChecks(RemoteHooks):
         call, _ = self._answered(Fault("rate_limited", retry_after=2.0))
         failed, again = (next(shown.at for shown in call.told if shown.what == what) for what in ("failed", "again"))
         waits = [shown for shown in call.told if shown.what == "waiting"]
-        assert again - failed >= 1.8, "it retried too soon"
-        assert sum(shown.seconds for shown in waits) >= 1.8, "it did not report its wait"
+        assert again - failed >= 1.8, "the provider retried too soon"
+        assert sum(shown.seconds for shown in waits) >= 1.8, "the provider did not report its wait"
         late = [shown for shown in waits if shown.at - failed > _TELLING + shown.seconds / 2]
-        assert late == [], "it reported its wait too late"
+        assert late == [], "the provider reported its wait too late"
 
     def test_interrupting_a_wait(self) -> None:
         """If the deadline is ended while the provider waits for a retry, its reason is raised promptly."""
@@ -221,7 +221,7 @@ class FaultChecks(RemoteHooks):
         with self.replies(Fault("rate_limited", retry_after=2 * self.patience)) as remote:
             call = planned.call(deadline, listen=listen)
             future = in_thread(lambda: remote.llm.complete(planned.request, call))
-            assert waits.wait(self.patience), "it did not wait"
+            assert waits.wait(self.patience), "the provider did not wait"
             deadline.end(Interrupted("stop it"))
             with pytest.raises(Interrupted, match="stop it"):
                 done_soon(future, self.patience)
