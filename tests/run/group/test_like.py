@@ -153,7 +153,7 @@ def test_environments_are_compared_after_preparation(
     warned = [line for line in (again / "events.jsonl").read_text().splitlines() if '"type":"warning"' in line]
     assert len(warned) == 3
     for difference in manifest.like.differences:
-        assert f"differs from {run.resolve()}: {difference}" in done.err
+        assert f"comparison with {run.resolve()}: {difference}" in done.err
 
 
 def test_a_run_whose_evidence_is_gone(make_task: Any, agentbench: Any) -> None:
