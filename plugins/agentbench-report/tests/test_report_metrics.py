@@ -157,7 +157,7 @@ def test_durations_name_other_machines_workers_and_load(tmp_path: Path) -> None:
     assert found["duration_sec"]["notes"] == [
         "attempts in parallel: up to an unknown number in A, up to 8 in B",
         "the runs used different machines",
-        "5 attempts of B timed out on an overloaded machine",
+        "5 attempts in B timed out on an overloaded machine",
     ]
     assert found["steps"]["notes"] == []
 

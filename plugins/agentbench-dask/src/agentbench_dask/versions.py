@@ -30,8 +30,8 @@ def check_versions(found: Mapping[str, Any]) -> Sequence[str]:
     if workers and len(lacking) == len(workers):
         raise UnavailableError(f"{PACKAGE} is not installed on {lacking[0]} or on any other Dask worker", remedy=UPDATE)
     notes = [f"{PACKAGE} is not installed on {worker}, so it runs no attempts" for worker in lacking[:1]]
-    more = len(lacking) - 1
-    notes += [f"{more} more Dask worker{'s' * (more != 1)} without {PACKAGE}"] if more > 0 else []
+    others = len(lacking) - 1
+    notes += [f"{others} more Dask worker{'s' * (others != 1)} without {PACKAGE}"] if others > 0 else []
     for name in ("distributed", PACKAGE):
         differing = {where: packages[name] for where, packages in everywhere.items() if packages.get(name)}
         differing = {where: version for where, version in differing.items() if version != here.get(name)}

@@ -237,9 +237,9 @@ def test_plots_without_data_are_omitted_with_a_note(tmp_path: Path, report_on: R
     text = report_on(write_run(tmp_path / "a", {"x": True}, record=free)).read_text()
     assert text.count("<svg") == 1
     page = Parts(text).text
-    assert "Failure reasons: not shown, every attempt passed." in page
-    assert "Cost by outcome: not shown, no attempt called a model." in page
-    assert "Time per phase: not shown, no attempt has timings." in page
+    assert "Not shown: Failure reasons, because every attempt passed." in page
+    assert "Not shown: Cost by outcome, because no attempt called a model." in page
+    assert "Not shown: Time per phase, because no attempt has timings." in page
 
 
 def test_run_without_records(tmp_path: Path, report_on: Report) -> None:
