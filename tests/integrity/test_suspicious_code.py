@@ -183,7 +183,7 @@ def test_ordinary_executed_code_is_not_reported(code: str) -> None:
 
 DOUBLES = "a0 = 'x = 1\\n'\n" + "".join(f"a{n + 1} = a{n} + a{n}\n" for n in range(40)) + "exec(a40)\n"
 BOMB = base64.b64encode(zlib.compress(b"x = 1\n" * 5_000_000)).decode()
-UNREADABLE = "executes literals that are too large or too deeply nested to be evaluated"
+UNREADABLE = "executes literals that are too large or too deeply nested to analyze"
 
 
 def nested(levels: int) -> str:

@@ -302,4 +302,4 @@ class Lending:
             if now - lease.seen > self._lease_sec:
                 self.lose(lease, f"worker {lease.worker} no longer runs the attempt")
             elif lease.is_overdue:
-                self.lose(lease, f"worker {lease.worker} did not end the attempt within {lease.longest_sec:.0f} s")
+                self.lose(lease, f"worker {lease.worker} did not finish the attempt within {lease.longest_sec:.0f} s")

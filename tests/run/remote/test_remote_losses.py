@@ -90,7 +90,7 @@ def test_a_worker_does_not_end_an_attempt(stage: Stage, monkeypatch: pytest.Monk
 
     _, run = stage.act(act, "--set", "limits.timeout_sec=5")
     (lost,) = check(run, 1)
-    assert run.explanations()[lost] == "worker first did not end the attempt within 1 s"
+    assert run.explanations()[lost] == "worker first did not finish the attempt within 1 s"
 
 
 def _return(stage: Stage, zombie: Calls, order: Mapping[str, Any], document: dict[str, Any]) -> tuple[Any, Any]:

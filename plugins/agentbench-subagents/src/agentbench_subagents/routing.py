@@ -156,7 +156,7 @@ class _Repair:
                 decisions = f"{self._futile} consecutive decision{'s' * (self._futile != 1)}"
                 return _gave_up(f"{decisions} could not be carried out; last problem: {outcome}")
         rounds = self._options.max_rounds
-        state = "the router did not stop" if self._known.last.passed else "the command still fails"
+        state = "the router had not stopped" if self._known.last.passed else "the command still fails"
         return _gave_up(f"{state} after {rounds} decision{'s' * (rounds != 1)} (max_rounds)")
 
     def _stopped(self, why: str) -> AgentResult:

@@ -341,7 +341,7 @@ HINTS: Mapping[str, str] = {
     "service_tier": "it changes the price; remove it from the agent's settings",
     "speed": "it changes the price; turn off the agent's fast mode",
     "n": "only one response is requested at a time",
-    "prediction": "predicted output is billed in addition",
+    "prediction": "predicted output costs extra; send the request without it",
     "functions": "send tools instead",
     "function_call": "send tool_choice instead",
 }  # fmt: skip

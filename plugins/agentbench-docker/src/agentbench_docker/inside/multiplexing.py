@@ -141,7 +141,7 @@ class Multiplexer:
             kind, number, length = HEADER.unpack_from(self._received, position)
             size = length if kind == DATA else 0
             if size > CHUNK:
-                raise BrokenStreamError(f"a frame of {size} bytes")
+                raise BrokenStreamError(f"frame too large: {size} bytes")
             end = position + HEADER.size + size
             if len(self._received) < end:
                 break
@@ -156,7 +156,7 @@ class Multiplexer:
         if kind == OPEN:
             self._open(number)
         elif kind not in (DATA, END, RESET, CREDIT):
-            raise BrokenStreamError(f"a frame of the unknown kind {kind}")
+            raise BrokenStreamError(f"unknown frame kind {kind}")
         elif connection is None:
             return
         elif kind == DATA:

@@ -90,7 +90,7 @@ def recipes(tree: SourceTree, *, date: str, version: str, pythons: Sequence[str]
         )
         found.setdefault(recipe.key, recipe)
     if not found:
-        raise RejectedError(Code.ENVIRONMENT_FAILED, "the build requirements are too long for a command")
+        raise RejectedError(Code.ENVIRONMENT_FAILED, "the list of build requirements is too long for one command")
     return tuple(found.values())
 
 
