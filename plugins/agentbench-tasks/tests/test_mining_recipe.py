@@ -416,7 +416,9 @@ def test_requirements_that_do_not_fit_into_a_command() -> None:
     files = {f"requirements/{name}.txt": many.replace("x", name[0]) for name in ("test", "ci", "pytest", "unittest")}
     assert installed(files) == {"pytest"}
     build = ", ".join(f"'{'x' * 90}{number}'" for number in range(2000))
-    with pytest.raises(RejectedError, match="ENVIRONMENT_FAILED: the list of build requirements is too long for one command"):
+    with pytest.raises(
+        RejectedError, match="ENVIRONMENT_FAILED: the list of build requirements is too long for one command"
+    ):
         made({"pyproject.toml": f"[build-system]\nrequires = [{build}]\n"})
 
 
