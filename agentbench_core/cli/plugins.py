@@ -148,7 +148,7 @@ def show_plugin(ctx: click.Context, name: str, as_json: bool) -> None:
         print_json([*map(_unusable_as_plain, unusable), *map(_as_plain, chosen)])
         return
     for plugin in unusable:
-        say(f"plugin {name} of {plugin.source.distribution} is {plugin.status}: {plugin.problem}")
+        say(f"plugin {name!r} from {plugin.source.distribution} is not loaded: {plugin.problem}")
         if plugin.error and debug:
             say("".join(traceback.format_exception(plugin.error)))
         elif plugin.error:
