@@ -113,8 +113,9 @@ def _print_plan(
         f"{key}={leaf.value}" for key, leaf in variant.settings_with_origins.items() if base.get(key, "") != leaf.value
     ]
     directories = sorted({str(task.directory.parent) for task in tasks})
+    count = f"{len(tasks)} task{'s' * (len(tasks) != 1)}"
     say(
-        f"like run {manifest.run_id}: variant {variant.name}, tasks {len(tasks)} of "
+        f"like run {manifest.run_id}: variant {variant.name}, {count} from "
         f"{shortened(', '.join(directories))}, repeats {settings.repeats}, sandbox {variant.sandbox.name}",
         err=True,
     )

@@ -171,7 +171,7 @@ def test_an_oracle_that_touches_protected_files(make_task: Any, validate: Any) -
     [
         ([("run", "true")], {}, "oracle_changes", "no part of the reference"),
         ([("run", "sleep 30")], {"environment": {"timeout_sec": 2}}, "oracle_in_time", r"in call 1 of 1 .*\(run\)"),
-        ([("run", "true")] * 3, {"agent": {"max_steps": 2}}, "oracle_applies", "3 tool calls: all 2 steps are used up"),
+        ([("run", "true")] * 3, {"agent": {"max_steps": 2}}, "oracle_applies", "3 tool calls, but all 2 steps are"),
         ([("fix", "true")], {}, "oracle_applies", "unknown_tool"),
         ([("run", "echo fixed > app.txt; ln -s x link")], {}, "oracle_may_edit", r"\(dropped_link\): link"),
     ],

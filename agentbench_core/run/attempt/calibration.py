@@ -100,7 +100,7 @@ def _apply(tools: Toolbox, calls: Sequence[ToolCall]) -> None:
             named = _named(number, calls, call)
             raise ReferenceRefusedError("late", f"the reference solution timed out in {named}") from None
         except BudgetExceeded as error:
-            reason = f"the reference solution makes {len(calls)} tool calls: {error.message}"
+            reason = f"the reference solution needs {len(calls)} tool calls, but {error.message}"
             raise ReferenceRefusedError("failed", reason) from None
         if not result.ok:
             message = f"{_named(number, calls, call)} failed: {result.error_type}: {result.error_message}"

@@ -277,7 +277,8 @@ class Call:
         self._return_rest(usage.prompt_tokens + usage.completion_tokens, cost)
         self._meter.count(usage)
         if cost > self._worst.cost_usd + 1e-9 and self._meter.model.facts.usd_per_million_input is not None:
-            message = f"call {self.number} cost {cost:.6f} USD; its prices allow at most {self._worst.cost_usd:.6f} USD"
+            most = f"at the model's prices, it can cost at most {self._worst.cost_usd:.6f} USD"
+            message = f"call {self.number} cost {cost:.6f} USD, but {most}"
             self._meter.log.emit(Warning_(message=message))
         return True
 

@@ -220,7 +220,7 @@ class Lending:
                 if all(task_id in worker.unsuited for worker in workers):
                     last = workers[-1]
                     attempt.run.stop.request(
-                        f"no worker is left for {task_id}; on worker {last.name}, {last.unsuited[task_id]}"
+                        f"no worker is left for {task_id}; worker {last.name}: {last.unsuited[task_id]}"
                     )
 
     def record(self, lease: Lease, end: Callable[[], Conclusion]) -> bool:

@@ -130,7 +130,7 @@ def test_a_lost_dask_worker(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None
     assert desk.count("queued") == 1
     assert desk.submitted == 1
     desk.done("t-1", "error")
-    assert desk.notes == ["a worker process on w1 failed: the Dask worker died, or the error is in its log"]
+    assert desk.notes == ["a worker process on w1 failed: the Dask worker died, or its log has the error"]
     now += 1.0
     desk.board.fill()
     assert desk.open == ["t-2"]

@@ -212,7 +212,7 @@ def test_no_worker_has_the_environment(stage: Stage) -> None:
     disturb(differs)
     done, run = stage.run("--repeats", "2")
     assert done.code == 4, done.err
-    assert "the run ended early: no worker is left for one; on worker w2, its environment for one differs" in done.err
+    assert "the run ended early: no worker is left for one; worker w2: its environment for one differs" in done.err
     check(run, 2, status="stopped")
     disturb()
     assert stage.resume(run, "--executor", "memory", *ONE).code == 0
@@ -243,7 +243,7 @@ def test_an_environment_that_has_changed_since(stage: Stage) -> None:
     disturb(differs)
     again = stage.resume(run, "--executor", "memory")
     assert again.code == 4, again.err
-    assert "no worker is left for one; on worker w" in again.err
+    assert "no worker is left for one; worker w" in again.err
     assert "has changed since this run started" in again.err
     disturb()
     assert stage.resume(run, "--executor", "memory").code == 0

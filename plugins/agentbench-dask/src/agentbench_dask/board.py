@@ -151,7 +151,7 @@ class Board:
             self._errors = 0
             return
         if ticket.worker:
-            self._note(f"a worker process on {ticket.worker} failed: the Dask worker died, or the error is in its log")
+            self._note(f"a worker process on {ticket.worker} failed: the Dask worker died, or its log has the error")
         else:
             self._refused += 1
             if self._refused >= REFUSED and not self.busy:

@@ -39,7 +39,7 @@ class OpenRouterOptions:
     allow_fallbacks: bool = option(True, help="false: only use providers in provider_order")
     require_parameters: bool = option(False, help="only use providers that support every parameter of the request")
     quantizations: tuple[str, ...] = option(
-        (), help="allowed quantizations, such as fp8 or bf16; a model may declare none"
+        (), help="allowed quantizations, such as fp8 or bf16; some models do not declare theirs"
     )
     data_collection: Literal["allow", "deny"] | None = option(
         None, help="deny: only use providers that do not store requests"

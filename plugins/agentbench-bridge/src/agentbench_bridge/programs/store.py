@@ -176,7 +176,7 @@ def _entry(directory: Path, text: str, name: str) -> str:
             return path
     raise InputError(
         f"agent.program: {text!r} contains no executable file {file!r}"
-        + (f"; found, but not executable or linked to a file outside it: {', '.join(named[:3])}" if named else ""),
+        + (f"; not executable, or a link to a file outside this directory: {', '.join(named[:3])}" if named else ""),
         remedy=f"Pass the directory of an unpacked package of {name}.",
     )
 

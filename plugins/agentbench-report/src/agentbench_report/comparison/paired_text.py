@@ -144,8 +144,8 @@ def _differences(report: PairedReport) -> str:
         "tango": "Tango score interval and McNemar mid-p test.",
         "tango_mean": "Means over tasks, with a Tango score interval for the effective number of tasks and a sign-flip "
         "test.",
-        "identical": "Means over tasks. All tasks differ by the same amount, so the width of the interval reflects "
-        "only the kinds of tasks that were not sampled.",
+        "identical": "Means over tasks. All tasks differ by the same amount, so the interval only allows for kinds "
+        "of tasks that were not sampled.",
         "none": "",
     }
     note = methods[report.estimate.interval_method]

@@ -298,9 +298,9 @@ def _results(session: Session) -> Results:
     if session.result.timed_out:
         raise CalibrationError("the tests timed out with the reference solution")
     if results is None or results.end is None:
-        problem = "without results"
+        problem = "and without results"
     elif results.tests.get(session.must_pass) != "passed" or results.tests.get(session.must_fail) != "failed":
-        problem = "with unexpected outcomes of the canary tests"
+        problem = "and unexpected outcomes of the canary tests"
     else:
         return results
     raise CalibrationError(
