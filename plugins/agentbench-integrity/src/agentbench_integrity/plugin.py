@@ -19,7 +19,7 @@ def agentbench_register_scorers(register: Register[Scorer]) -> None:
         "tests",
         tests,
         NoOptions,
-        summary="runs the passing command on a fresh copy with the agent's change",
+        summary="runs the passing command on a fresh copy of the code with the agent's change",
         capabilities={"calibrates"},
     )
 
