@@ -59,7 +59,7 @@ PLUGIN_KINDS: Mapping[str, KindTexts] = {
         run="--agent scripted --set scorer={name}",
     ),
     "auditor": KindTexts(
-        summary="labels large changes, and rejects tasks that require them",
+        summary="labels large changes and rejects tasks that require them",
         run="--agent scripted --set auditor.{name}.lines=1",
     ),
     "reporter": KindTexts(
