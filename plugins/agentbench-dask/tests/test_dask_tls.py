@@ -82,16 +82,16 @@ def test_another_certificate(encrypted: str, tickets: Any, tmp_path: Path) -> No
 def test_a_certificate_that_the_scheduler_refuses(encrypted: str, ours: dict[str, str], tmp_path: Path) -> None:
     """The launcher accepts the scheduler's certificate. With TLS 1.3, the refusal only shows when it reads."""
     theirs = certificate(tmp_path, "theirs")
-    with pytest.raises(UnavailableError, match="refused the connection"):
+    with pytest.raises(UnavailableError, match="rejected the connection"):
         knock(encrypted, ca=ours["ca"], cert=theirs["cert"], key=theirs["key"], timeout_sec=10.0)
 
 
 def test_tcp_and_tls_mixed_up(encrypted: str, plain: str, ours: dict[str, str]) -> None:
     """Mixing up the schemes is an error in both directions."""
     knock(plain, ca="", cert="", key="", timeout_sec=20.0)
-    with pytest.raises(UnavailableError, match="refused the connection"):
+    with pytest.raises(UnavailableError, match="rejected the connection"):
         knock(plain.replace("tcp", "tls"), **ours, timeout_sec=10.0)
-    with pytest.raises(UnavailableError, match="refused the connection"):
+    with pytest.raises(UnavailableError, match="rejected the connection"):
         knock(encrypted.replace("tls", "tcp"), ca="", cert="", key="", timeout_sec=1.0)
 
 

@@ -112,5 +112,5 @@ def test_a_wrong_number_is_refused(run: Any, call_id: int, left_out: int) -> Non
         Spy(lambda document: {**document, "left_out": left_out} if document["id"] == call_id else document)
     )
     done, requests = run("memory")
-    assert f"has no {left_out} messages" in done.err
+    assert f"does not have {left_out} messages" in done.err
     assert len(requests) < TURNS
