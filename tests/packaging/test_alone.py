@@ -14,7 +14,7 @@ import pytest
 
 from tests.environments import ROOT, Environment, built, environment
 
-pytestmark = [pytest.mark.long, pytest.mark.index]
+pytestmark = [pytest.mark.release, pytest.mark.index]
 
 KIT = "agentbench-testing"
 WITH_THE_KIT = {"agentbench-core", KIT, "agentbench-integrity", "agentbench-local", "agentbench-tasks"}
@@ -57,7 +57,6 @@ def alone(name: str, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return environment(tmp_path_factory, f"alone-{name}", f"{name}[test]")
 
 
-@pytest.mark.release
 def test_its_components_load(name: str, alone: Environment, tmp_path_factory: pytest.TempPathFactory) -> None:
     """``plugins check`` finds no error in options, factories and commands. Only plugins that it needs are there."""
     installed = json.loads(alone.run("agentbench", "plugins", "list", "--json").stdout)

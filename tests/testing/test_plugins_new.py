@@ -114,7 +114,7 @@ def test_tests_of_new_plugins_pass(made: Made) -> None:
         assert re.search(rf"^PASSED \S*tests/test_my_{kind}\.py::TestConformance::", said, re.MULTILINE), kind
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_new_plugins_pass_mypy(made: Made) -> None:
     """Code and tests pass mypy --strict; one call checks all and reuses its cache of the core."""
     settings = made.place / "mypy.ini"

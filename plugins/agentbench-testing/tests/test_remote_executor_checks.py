@@ -17,7 +17,7 @@ BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_rem
 DOUBLES = BROKEN["DOUBLES"]
 CHECKS = sorted(name for name in dir(RemoteExecutorConformance) if name.startswith("test_"))
 
-TestPipes = pytest.mark.long(BROKEN["on"](BROKEN["Pipes"]))
+TestPipes = pytest.mark.release(BROKEN["on"](BROKEN["Pipes"]))
 """The executor that the doubles derive from passes all checks."""
 
 

@@ -119,7 +119,7 @@ def path_with(directory: str) -> str:
     return os.pathsep.join(filter(None, [directory, os.environ.get("PYTHONPATH", "")]))
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_two_machines(
     make_suite: Any, head: Any, site: Any, start: Any, agentbench: Any, look: Any, other: Any
 ) -> None:

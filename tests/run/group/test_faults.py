@@ -250,7 +250,7 @@ def test_the_wall_clock_jumps(make_task: Any, agentbench: Any, monkeypatch: pyte
     assert "all attempts are already recorded (4)" in agentbench("run", "--resume", str(run)).err
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_floods_in_every_phase(make_task: Any, site: str, agentbench: Any) -> None:
     """F26: 20 MB of output from setup, baseline, agent and tests neither change a verdict nor fill the disk."""
     flood = "head -c 20000000 /dev/urandom; yes $(printf '\\033[31m') | head -c 20000000"

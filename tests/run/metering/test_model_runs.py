@@ -79,7 +79,7 @@ def ledger(run: Path) -> int:
     return sum(line["type"] == "llm_request" for line in lines(run / "events.jsonl"))
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_twelve_tasks_are_replayed_with_eight_workers(twelve: None, agentbench: Any) -> None:
     """The replay has identical calls, patches and verdicts, without the server and the key.
 

@@ -215,7 +215,7 @@ def little_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_phase, "GRACE_SEC", 0.3)
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.usefixtures("little_grace")
 def test_hanging_provider_affects_only_its_attempt(make_task: Any, run: Run, records: Any) -> None:
     """The worst case is charged, and the next attempts do not wait for it."""
@@ -244,7 +244,7 @@ def test_late_answer_changes_no_evidence(make_task: Any, run: Run, records: Any)
     assert [r["outcome"] for r in records()] == ["llm_error"]
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_waiting_for_the_run_budget_does_not_count(make_task: Any, run: Run, records: Any) -> None:
     """Time spent waiting for other attempts' reservations does not count."""
     for number in range(8):

@@ -24,7 +24,7 @@ def two(make_evidence: Make, report_once: Report) -> Path:
     return report_once("accessible-two", lambda: [make_evidence("a", a), make_evidence("b", ENDS_OF_B)])
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("report", "fragment"),
     [("one", ""), ("two", ""), ("one", "#attempt=2"), ("two", "#pair=2,6")],

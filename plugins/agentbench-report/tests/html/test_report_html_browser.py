@@ -44,7 +44,7 @@ def column(page: Page, number: int) -> list[str]:
 # --- the table ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_filter_by_text_and_by_result(one: Path, visit: Visit) -> None:
     page, _ = visit(one)
     expect(page.get_by_role("status")).to_have_text("12 attempts")
@@ -405,7 +405,7 @@ def repeats(make_evidence: Make, report_once: Report, hostility: tuple[str, Call
     return report_once("repeats", lambda: [make_evidence("a", a, say, **costs), make_evidence("b", b, say, **costs)])
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_repeats_of_a_pair_can_be_chosen(repeats: Path, visit: Visit) -> None:
     """A task opens a pair that shows its change. Other repeats are one click away."""
     page, seen = visit(repeats)
@@ -613,7 +613,7 @@ def test_table_is_shown_without_javascript(one: Path, visit: Visit) -> None:
 # --- size --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_thousand_attempts(make_evidence: Make, report_on: Report, chromium: Any) -> None:
     """Evidence is decompressed only when it is opened. Every hundredth attempt has some."""
     endings = {f"task-{number:04d}": number % 3 > 0 for number in range(1000)}
