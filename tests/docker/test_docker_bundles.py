@@ -24,9 +24,9 @@ from tests.conftest import Ended
 from tests.docker.engines import IMAGE, Engine, private_engine, wait_until
 from tests.run.remote.comparing import event_types, only_run, plain, seen
 
-pytestmark = [pytest.mark.docker, pytest.mark.long]
+pytestmark = [pytest.mark.docker, pytest.mark.release]
 
-WAYS = ("directory", pytest.param("registry", marks=[pytest.mark.image_registry, pytest.mark.release]))
+WAYS = ("directory", pytest.param("registry", marks=pytest.mark.image_registry))
 
 SUITE = ("--suite", "mini", "--agent", "scripted", "--sandbox", "docker")
 SETUP = (
@@ -184,7 +184,6 @@ def same(one: RunView, two: RunView) -> None:
     assert event_types(two) == event_types(one)
 
 
-@pytest.mark.release
 @pytest.mark.parametrize("through", WAYS)
 def test_another_engine_gets_the_environments(
     machines: tuple[Machine, Machine], tasks: Sequence[str], through: str, request: pytest.FixtureRequest
@@ -228,7 +227,6 @@ def test_another_engine_gets_the_environments(
     assert not any("/team/" in name for machine in machines for name in machine.images())
 
 
-@pytest.mark.release
 def test_environments_that_a_machine_has_prepared_itself(
     machines: tuple[Machine, Machine], tasks: Sequence[str]
 ) -> None:
@@ -249,7 +247,6 @@ def test_environments_that_a_machine_has_prepared_itself(
     two.agentbench("docker", "prune", "--all")
 
 
-@pytest.mark.release
 @pytest.mark.parametrize("through", WAYS)
 def test_an_image_with_two_names(
     machines: tuple[Machine, Machine], make_suite: Any, through: str, request: pytest.FixtureRequest
@@ -274,7 +271,6 @@ def test_an_image_with_two_names(
     one.engine.docker("image", "rm", other)
 
 
-@pytest.mark.release
 def test_workers_on_two_engines(
     machines: tuple[Machine, Machine], tasks: Sequence[str], agentbench: Any, tmp_path: Path
 ) -> None:
@@ -327,7 +323,6 @@ def started(name: str, arguments: Sequence[str], variables: dict[str, str]) -> I
             process.kill()
 
 
-@pytest.mark.release
 def test_bundles_that_do_not_fit(machines: tuple[Machine, Machine], make_suite: Any) -> None:
     """W13: all problems are shown together, and nothing is loaded."""
     one, two = machines
@@ -386,7 +381,6 @@ def test_bundles_that_do_not_fit(machines: tuple[Machine, Machine], make_suite: 
     assert "is not a valid repository" in wrong.err
 
 
-@pytest.mark.release
 def test_setups_that_fail(machines: tuple[Machine, Machine], make_suite: Any) -> None:
     """All of them are named, and no bundle is written."""
     one, _ = machines

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.docs.runner import ROOT
 from tests.walk.terminal import Terminal
 
-pytestmark = [pytest.mark.long, pytest.mark.browser, pytest.mark.tmux]
+pytestmark = [pytest.mark.release, pytest.mark.browser, pytest.mark.tmux]
 
 WIDTHS = (390, 800, 1400)
 TASKS = ("durations-parse-units", "tillroll-credit-notes")
@@ -83,7 +83,6 @@ def look(page: Page, shots: Path, name: str) -> None:
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
-@pytest.mark.release
 def test_from_init_to_prune(
     team: Path,
     open_terminal: Callable[..., Terminal],
