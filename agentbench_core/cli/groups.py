@@ -241,7 +241,7 @@ def tasks_of(run: RunDirectory, root: str | None) -> Sequence[Task]:
             results.append(read_task(path))
     if not results:
         raise InputError(
-            f"none of the tasks of {run.directory} can be found, for example {_example(run.manifest)}",
+            f"cannot find the tasks of {run.directory} (first path: {_first(run.manifest)})",
             remedy="Pass their directory: --tasks DIR",
         )
     ids = [task.spec.id for task in results]
@@ -250,5 +250,5 @@ def tasks_of(run: RunDirectory, root: str | None) -> Sequence[Task]:
     return results
 
 
-def _example(manifest: RunManifest) -> str:
+def _first(manifest: RunManifest) -> str:
     return manifest.tasks[0].path if manifest.tasks else "none"

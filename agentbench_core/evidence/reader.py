@@ -180,7 +180,7 @@ def checked_manifest(directory: Path) -> Any:
         if next(manifests(directory), None):
             raise journal.damaged(str(path), error) from None
         raise InputError(
-            f"{path} is damaged: {error}", remedy="Restore it from a copy: it describes the run."
+            f"{path} is damaged: {error}", remedy="Restore it from a backup. Without it, the run cannot be read."
         ) from None
     _known_schema(value, str(path))
     for shown in manifests(directory):

@@ -37,7 +37,7 @@ def check_isolation(agent: Component, sandbox: Component, registry: Registry) ->
 
 _FOR_PROGRAMS = {
     "sandbox": ("programs", "cannot run agents that are programs"),
-    "llm": ("forwards", "cannot forward requests of the agent's own client"),
+    "llm": ("forwards", "cannot forward requests from the agent's own client"),
 }
 """The capability that an agent with ``needs_sandbox`` needs, by kind, and the limitation without it."""
 

@@ -95,7 +95,8 @@ class Addresses:
         helper = self._runner(deadline) or (image if hosted else None)
         if helper is None:
             raise SandboxError(
-                "an address for the agent's program requires Python in the task's image, or AgentBench's own image",
+                "the agent's program cannot get a network address: the task's image has no Python, and AgentBench's own "
+                "image does not exist",
                 remedy="Run: agentbench docker build",
             )
         directory = self._scratch.fresh("handover")
@@ -110,8 +111,8 @@ class Addresses:
     def _carry(self, *, hosted: bool, network: str) -> Carried:
         if not hosted:
             raise SandboxError(
-                "an address for the agent's program requires Python in the task's image on this engine, "
-                "because connections are carried by a program in the container",
+                "the agent's program cannot get a network address: on this engine, a Python program in the container "
+                "carries the connections, and the task's image has no Python",
                 remedy="Use an image with python3, such as agentbench/py-runner.",
             )
         return Carried(self._scratch.fresh("endpoint"), network)

@@ -22,7 +22,7 @@ _LONGEST_PAUSE_SEC = 60.0
 _CUT = 0.8
 _GROWTH = 0.05
 _LOOK_EVERY_SEC = 0.2
-_FEWER = "Use fewer --workers, or a longer timeout_sec."
+_FEWER = "Reduce --workers or increase timeout_sec."
 
 
 class Limiter:
