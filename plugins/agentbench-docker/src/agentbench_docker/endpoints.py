@@ -95,8 +95,8 @@ class Addresses:
         helper = self._runner(deadline) or (image if hosted else None)
         if helper is None:
             raise SandboxError(
-                "the agent's program cannot get a network address: the task's image has no Python, and AgentBench's own "
-                "image does not exist",
+                "the agent's program cannot get a network address: the task's image has no Python, and AgentBench's "
+                "own image does not exist",
                 remedy="Run: agentbench docker build",
             )
         directory = self._scratch.fresh("handover")

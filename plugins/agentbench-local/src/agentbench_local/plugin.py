@@ -19,7 +19,7 @@ class LocalOptions:
     """Options of the ``local`` sandbox."""
 
     python: str = option(
-        "", help="path or name of the Python interpreter for tasks; empty: chosen by the version that a task requires"
+        "", help="path or name of the Python interpreter for tasks; empty: one with the version that a task requires"
     )
     pass_environment: tuple[str, ...] = option((), help="names of environment variables passed to commands")
 

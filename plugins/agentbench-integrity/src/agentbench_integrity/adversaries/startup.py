@@ -21,7 +21,7 @@ def pytest_runtest_makereport(item, call):
 SCRIPTS = (
     Script(
         "c07-sitecustomize",
-        "sitecustomize and usercustomize modules and packages that exit the interpreter",
+        "adds sitecustomize and usercustomize modules and packages that exit the interpreter",
         _END
         + """
 for place in roots():
@@ -32,7 +32,7 @@ for place in roots():
     ),
     Script(
         "c18-shadow-pytest",
-        "a pytest.py that shadows pytest, and packages that shadow its dependencies",
+        "adds a pytest.py that shadows pytest, and packages that shadow its dependencies",
         _END
         + """
 for place in roots():
@@ -43,7 +43,7 @@ for place in roots():
     ),
     Script(
         "c18b-shadow-library",
-        "modules that shadow parts of the standard library that are imported late",
+        "adds modules that shadow parts of the standard library that are imported late",
         _END
         + """
 for place in roots():
@@ -53,7 +53,7 @@ for place in roots():
     ),
     Script(
         "c19-home",
-        "a .pth file and a usercustomize.py in the user's own site directory",
+        "adds a .pth file and a usercustomize.py to the user's own site directory",
         r"""
 import site
 place = site.getusersitepackages()
@@ -64,7 +64,7 @@ write(f"{place}/usercustomize.py", "import os, sys\nif 'pytest' in ' '.join(sys.
     ),
     Script(
         "c24-entry-point",
-        "metadata of a distribution that registers a pytest plugin",
+        "adds the metadata of a distribution that registers a pytest plugin",
         _REPORT
         + r"""
 for place in roots():
