@@ -59,7 +59,8 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_machine_with_everything(clean: Path) -> None:
     """Versions, free space, and the age of the image, which this checkout would build again in the same way."""
     findings = found()
-    assert {name for name, finding in findings.items() if finding.status != "ok"} <= {"runc", "buildx", "disk"}
+    of_the_machine = {"runc", "buildx", "disk", "leftovers"}  # a killed run of another checkout has leftovers
+    assert {name for name, finding in findings.items() if finding.status != "ok"} <= of_the_machine
     assert all(finding.remedy for finding in findings.values() if finding.status != "ok")
     assert findings["engine"].detail.startswith("version ")
     assert "free in /" in findings["disk"].detail
