@@ -269,7 +269,8 @@ def test_very_many_connections(opened_in: Callable[[Way], Opened]) -> None:
     assert result.ok, result
     assert opened.answers()
     assert threading.active_count() < 2 * MOST_CONNECTIONS + 20
-    assert _open_files() <= before + 2 * MOST_CONNECTIONS + 20
+    # Without the limit, there would be four times as many; some are closed a moment later.
+    assert _open_files() <= before + 3 * MOST_CONNECTIONS
 
 
 _HARNESS = """

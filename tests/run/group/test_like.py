@@ -187,7 +187,7 @@ def test_runs_that_cannot_be_repeated(make_task: Any, agentbench: Any, plugin: A
     (tmp_path / "tasks").rename(tmp_path / "moved")
     gone = agentbench("run", "--like", run)
     assert gone.code == 2
-    assert "none of the tasks" in gone.err
+    assert "cannot find the tasks" in gone.err
     assert "--tasks DIR" in gone.err
     assert len(list(OUT.iterdir())) == 1
     assert agentbench("run", "--like", run, "--tasks", "moved").code == 0
@@ -253,7 +253,7 @@ def _evidence(plain: dict[str, Any]) -> None:
         (_scalar, "run.json"),
         (_evidence, "is inside the run directory"),
         (lambda plain: plain.update(suite="../../mini"), "belongs to suite 'mini', which is not the suite of that run"),
-        (lambda plain: plain.update(tasks=[]), "none of the tasks"),
+        (lambda plain: plain.update(tasks=[]), "cannot find the tasks"),
         (lambda plain: plain.update(schema=1), "schema version 1"),
         (lambda plain: plain.update(like={"run_id": 1}), "run.json: like"),
         (lambda plain: plain["config"].update({"agent..x": {"value": 1, "origin": ""}}), "unknown field"),

@@ -407,7 +407,7 @@ def test_missing_or_moved_task(make_task: Any, agentbench: Any, tmp_path: Path) 
     (tmp_path / "tasks").rename(tmp_path / "moved")
     gone = agentbench("run", "--resume", str(run))
     assert gone.code == 2
-    assert "none of the tasks" in gone.err
+    assert "cannot find the tasks" in gone.err
     assert agentbench("run", "--resume", str(run), "--tasks", "moved").code == 0
     (tmp_path / "moved/mini/b").rename(tmp_path / "b")
     missing = agentbench("run", "--resume", str(run), "--tasks", "moved")
