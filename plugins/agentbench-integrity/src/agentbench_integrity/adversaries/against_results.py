@@ -151,7 +151,7 @@ def begin():
     ),
     Script(
         "c32p-child-without-the-key",
-        "starts a child that tries to get the key by path, descriptor, memory and ptrace, and adds result lines",
+        "starts a child that seeks the key by path, descriptor, memory and ptrace, and adds result lines",
         r'''
 child = """
 import ctypes, glob, json, os
