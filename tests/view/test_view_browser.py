@@ -173,7 +173,7 @@ def test_run_is_rebuilt_and_deleted_while_it_is_shown(tmp_path: Path, serve: Ser
     events.write_bytes(b"".join([*lines[:3], b"\xff garbage\n", b'{"type":"task_finished"}\n', *lines[3:]]))
     page, _ = visit(serve(tmp_path / "runs").address)
     page.locator("table.runs tbody a").click()
-    expect(page.locator(".state")).to_contain_text("1 damaged lines")
+    expect(page.locator(".state")).to_contain_text("1 damaged line of")
     subprocess.run([AGENTBENCH, "runs", "rebuild", str(run)], check=True, capture_output=True)
     expect(page.locator(".state")).not_to_contain_text("damaged")
     expect(page.locator(".state")).to_contain_text("1 passed")
