@@ -7,7 +7,6 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from importlib import resources
 from urllib.parse import quote, urlencode
 
 import attrs
@@ -24,6 +23,7 @@ _ALL = DateRange()
 _PIECE = 1 << 14
 _BEFORE_PLOTS = 'data-live="overview"'
 """A text on the page just before the plots, which take the longest to draw."""
+_bundled = functools.partial(environment.bundled, package="agentbench_view")
 _DRAWING = threading.Lock()
 """matplotlib is not thread-safe, and one page at a time is enough for one user."""
 
@@ -111,7 +111,7 @@ def runs_list(infos: Sequence[RunInfo], skipped: Sequence[tuple[str, str]]) -> s
         .get_template("list.html.j2")
         .render(
             policy=list_policy(),
-            style=Markup(environment.bundled("page.css") + _bundled("view.css")),  # noqa: S704 - files of this project
+            style=environment.bundled("page.css") + _bundled("view.css"),
             script=_bundled("list.js"),
             runs=infos,
             skipped=skipped,
@@ -173,9 +173,3 @@ def _templates() -> Environment:
 
 def _plain(values: Mapping[str, str]) -> str:
     return json.dumps(dict(values))
-
-
-@functools.cache
-def _bundled(name: str) -> Markup:
-    text = resources.files("agentbench_view").joinpath("templates", name).read_text("utf-8")
-    return Markup(text)  # noqa: S704 - a file of this package, without data from a run

@@ -45,10 +45,10 @@ def _finalize(value: object) -> object:
 
 
 @functools.cache
-def bundled(name: str) -> Markup:
-    """The content of a bundled style sheet or script."""
-    text = resources.files("agentbench_report.html").joinpath("templates", name).read_text("utf-8")
-    return Markup(text)  # noqa: S704 - a file of this package, without data from a run
+def bundled(name: str, package: str = "agentbench_report.html") -> Markup:
+    """The content of a style sheet or script that is part of a package."""
+    text = resources.files(package).joinpath("templates", name).read_text("utf-8")
+    return Markup(text)  # noqa: S704 - an installed file, without data from a run
 
 
 def policy(*scripts: Markup, connect: bool = False) -> str:
