@@ -190,6 +190,7 @@ from .values.task import (
 from .values.text import (
     escape_control as escape_control,
     name_some as name_some,
+    quantity as quantity,
     shorten as shorten,
     size_text as size_text,
 )

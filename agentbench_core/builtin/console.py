@@ -17,6 +17,7 @@ from agentbench_core import (
     escape_control,
     escape_markdown,
     markdown_table,
+    quantity,
     shorten,
     text_bar,
 )
@@ -158,12 +159,12 @@ def _usage(run: RunView, records: Sequence[AttemptRecord]) -> str:
     calls = sum(usage.llm_calls for usage in used)
     seconds = sum(record.duration_sec for record in records)
     steps = sum(usage.steps for usage in used)
-    lines = [f"- {steps} step{'s' * (steps != 1)}, {seconds:.1f} s"]
+    lines = [f"- {quantity(steps, 'step')}, {seconds:.1f} s"]
     if calls:
         tokens = sum(usage.prompt_tokens + usage.completion_tokens for usage in used)
         names = ", ".join(sorted({record.model.name for record in records if record.model}))
         known, spent = sum(usage.cost_usd for usage in used), run.spent_usd()
-        lines.append(f"- model {_text(names)}: {calls} call{'s' * (calls != 1)}, {tokens} tokens, {known:.4f} USD")
+        lines.append(f"- model {_text(names)}: {quantity(calls, 'call')}, {tokens} tokens, {known:.4f} USD")
         if spent > known + 0.00005:
             why = "including superseded attempts and calls with unknown cost"
             lines.append(f"- spent at most: {spent:.4f} USD, {why}")

@@ -29,6 +29,7 @@ from agentbench_core import (
     load,
     normalize_output,
     open_run,
+    quantity,
 )
 from agentbench_core.builtin.options import ReplayOptions
 
@@ -268,7 +269,7 @@ def _difference(recorded: _Answer, request: Request, key: _RequestKey) -> Sequen
     names = (f"recorded, message {same + 1}", f"now, message {same + 1}")
     lines = list(difflib.unified_diff(*pair, *names, n=_CONTEXT, lineterm=""))
     more = len(lines) - _SHOWN
-    return [*lines[:_SHOWN], *([f"[{more} more line{'s' * (more != 1)}]"] if more > 0 else [])]
+    return [*lines[:_SHOWN], *([f"[{quantity(more, 'more line')}]"] if more > 0 else [])]
 
 
 def _lines(request: Request, with_head: bool, index: int) -> Sequence[str]:

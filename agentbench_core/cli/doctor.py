@@ -36,7 +36,7 @@ from agentbench_core.run.readiness import (
 )
 from agentbench_core.run.variant import ConfiguredComponent, configured, wrong_components
 from agentbench_core.values.dates import DateRange
-from agentbench_core.values.text import escape_control
+from agentbench_core.values.text import escape_control, quantity
 
 _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red"}
 _STATUS_WIDTH = max(map(len, _COLOURS))
@@ -82,7 +82,7 @@ def _that_run(app: App, typed: dict[str, Any], globs: Sequence[str]) -> Iterator
     )
     if selected.complete:
         variants = gathered_variants(app, selected.variants, selected.tasks, problems, allow_unisolated=False)
-        tasks = f"{len(selected.tasks)} task{'s' * (len(selected.tasks) != 1)}"
+        tasks = quantity(len(selected.tasks), "task")
         for variant in variants:
             yield Check("agent", "ok", f"{variant.agent_names or 'none'} ({tasks})")
     yield from (Check.failure("settings", error) for error in problems.errors)

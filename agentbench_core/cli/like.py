@@ -30,6 +30,7 @@ from agentbench_core.run.group.group import RunPlan
 from agentbench_core.run.variant import Variant, named_components
 from agentbench_core.schema import defaults
 from agentbench_core.values.record import RunManifest
+from agentbench_core.values.text import quantity
 
 _LAYERED = frozenset({"tasks", "out", "workers", "max_cost_usd", "assignments"})
 """Flags allowed with --like: paths, parallelism, cost limit, and deliberate differences."""
@@ -113,7 +114,7 @@ def _print_plan(
         f"{key}={leaf.value}" for key, leaf in variant.settings_with_origins.items() if base.get(key, "") != leaf.value
     ]
     directories = sorted({str(task.directory.parent) for task in tasks})
-    count = f"{len(tasks)} task{'s' * (len(tasks) != 1)}"
+    count = quantity(len(tasks), "task")
     say(
         f"like run {manifest.run_id}: variant {variant.name}, {count} from "
         f"{shortened(', '.join(directories))}, repeats {settings.repeats}, sandbox {variant.sandbox.name}",

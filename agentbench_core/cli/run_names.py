@@ -17,7 +17,7 @@ from click.shell_completion import CompletionItem
 from agentbench_core.cli.app import say
 from agentbench_core.errors import InputError, did_you_mean
 from agentbench_core.evidence.layout import MANIFEST
-from agentbench_core.values.text import name_some
+from agentbench_core.values.text import name_some, quantity
 
 if TYPE_CHECKING:
     from agentbench_core.evidence.run_list import RunName
@@ -132,7 +132,7 @@ def _latest(out: Path, text: str, back: int, variant: str | None) -> Path:
             remedy=f"Variants of these runs: {name_some(variants)}. {_SEE}",
         )
     which = "" if variant is None else f" of variant {variant!r}"
-    count = f"{len(runs)} run{'s' * (len(runs) != 1)}{which}"
+    count = f"{quantity(len(runs), 'run')}{which}"
     raise InputError(f"{text}: {out} has {count}, so the oldest is latest~{len(runs) - 1}")
 
 

@@ -24,6 +24,7 @@ from agentbench_core.run.group.differences import in_words
 from agentbench_core.values.events import TaskFinished, TaskStarted
 from agentbench_core.values.failures import Outcome
 from agentbench_core.values.record import AttemptRecord
+from agentbench_core.values.text import quantity
 
 
 @click.command("show")
@@ -174,6 +175,6 @@ def _cost(run: RunDirectory, records: Sequence[AttemptRecord]) -> Sequence[tuple
     spent = run.spent_usd()
     maximum = f"{spent:.4f} USD at most, including superseded attempts and exchanges with unknown cost"
     return (
-        ("model", f"{names}: {calls} call{'s' * (calls != 1)}, {tokens} tokens, {cost:.4f} USD{replayed}"),
+        ("model", f"{names}: {quantity(calls, 'call')}, {tokens} tokens, {cost:.4f} USD{replayed}"),
         *([("cost", maximum)] if spent > cost + 0.00005 else []),
     )

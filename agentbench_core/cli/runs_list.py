@@ -16,6 +16,7 @@ from agentbench_core.cli.flags import json_flag, run_settings
 from agentbench_core.evidence.run_list import RunInfo, list_runs
 from agentbench_core.inputs.documents import near
 from agentbench_core.values.dates import DateRange
+from agentbench_core.values.text import quantity
 
 R = TypeVar("R")
 RunFilter = Callable[[RunInfo], bool]
@@ -98,7 +99,7 @@ def selected_runs(out: Path, selects: RunFilter, filters: str, *, as_json: bool)
     every = list_runs(out, lambda error: say(f"skipped: {error.message}", err=True))
     runs = [run for run in every if selects(run)]
     if not runs and every:
-        searched = f"{len(every)} run{'s' * (len(every) != 1)} searched"
+        searched = f"{quantity(len(every), 'run')} searched"
         say(f"no run in {out} matches {filters} ({searched})", err=as_json)
     elif not runs:
         say(f"no runs in {out}{'' if out.exists() else near(out)}", err=as_json)
@@ -158,7 +159,7 @@ def _totals(runs: Sequence[RunInfo]) -> str:
     recorded, passed, scored = (sum(getattr(run, name) for run in runs) for name in ("recorded", "passed", "scored"))
     cost, seconds = sum(run.cost_usd for run in runs), sum(run.duration_sec for run in runs)
     return (
-        f"{len(runs)} run{'s' * (len(runs) != 1)}, {recorded} attempt{'s' * (recorded != 1)} "
+        f"{quantity(len(runs), 'run')}, {quantity(recorded, 'attempt')} "
         f"({passed} of {scored} scored passed), {cost:.2f} USD, {duration_text(seconds)}"
     )
 

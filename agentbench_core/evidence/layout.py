@@ -6,6 +6,7 @@ import datetime
 import re
 
 from agentbench_core.values.shard import Shard
+from agentbench_core.values.text import quantity
 
 MANIFEST = "run.json"
 ATTEMPTS = "attempts.jsonl"
@@ -71,5 +72,5 @@ def shorten(text: str, lines: int = LOG_LINES) -> str:
     if len(every) <= 2 * lines:
         return text
     omitted = len(every) - 2 * lines
-    cut = f"[... {omitted} line{'s' * (omitted != 1)} left out ...]\n"
+    cut = f"[... {quantity(omitted, 'line')} left out ...]\n"
     return "".join([*every[:lines], cut, *every[-lines:]])

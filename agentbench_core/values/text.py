@@ -51,6 +51,11 @@ def short_name(name: str) -> str:
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
 
 
+def quantity(count: int, noun: str) -> str:
+    """A number with its noun, whose plural ends with an s: ``1 run``, ``2 runs``."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
 def size_text(count: float) -> str:
     """A human-readable number of bytes: ``1.4 GiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):

@@ -10,7 +10,16 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from agentbench_core import AgentResult, AttemptContext, Completion, ToolCall, ToolError, ToolResult, normalize_failure
+from agentbench_core import (
+    AgentResult,
+    AttemptContext,
+    Completion,
+    ToolCall,
+    ToolError,
+    ToolResult,
+    normalize_failure,
+    quantity,
+)
 from agentbench_core.builtin.agents.conversation import Conversation
 from agentbench_core.builtin.options import RepairOptions
 
@@ -126,11 +135,11 @@ class _RepairLoop:
         if self._is_done(answer.message.tool_calls, results):
             return _PASSES
         if self.failed_calls >= self.rules.tool_errors:
-            calls = f"{self.failed_calls} consecutive tool call{'s' * (self.failed_calls != 1)}"
+            calls = quantity(self.failed_calls, "consecutive tool call")
             why = f"{calls} failed; last error: {results[-1].error_message}"
             return AgentResult(ended="tool_error", message=why)
         if self.same_failures >= self.rules.same_failure and self.is_failing:
-            changes = f"{self.same_failures} change{'s' * (self.same_failures != 1)}"
+            changes = quantity(self.same_failures, "change")
             why = f"the command still fails in the same way after {changes}"
             return AgentResult(ended="gave_up", message=why)
         return None

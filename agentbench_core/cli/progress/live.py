@@ -19,7 +19,7 @@ from rich.text import Text
 from agentbench_core.cli.progress.lines import Display, Line, cost_in_words, results_in_words
 from agentbench_core.cli.progress.state import RunningAttempt, Totals, in_time, in_tokens
 from agentbench_core.values.record import AttemptRecord
-from agentbench_core.values.text import escape_control
+from agentbench_core.values.text import escape_control, quantity
 
 _GAP = 3  # spaces between two facts
 _NARROW = 100  # columns; narrower tables have smaller gaps
@@ -174,7 +174,7 @@ def _packed(facts: Sequence[Text], width: int) -> Sequence[Text]:
 
 
 def _steps(count: int) -> str:
-    return f"{count} step{'s' * (count != 1)}"
+    return quantity(count, "step")
 
 
 def _alarm(totals: Totals, limit: float | None) -> str:

@@ -15,7 +15,7 @@ from agentbench_core.evidence import journal, layout
 from agentbench_core.run.attempt.change import FrozenChange
 from agentbench_core.run.recording import Evidence
 from agentbench_core.values.record import Change
-from agentbench_core.values.text import short_name
+from agentbench_core.values.text import quantity, short_name
 from agentbench_core.workspace.git import EXECUTABLE, LINK
 from agentbench_core.workspace.snapshot import Snapshots
 
@@ -100,7 +100,7 @@ def save_final_state(
     files.write(layout.WORKSPACE, journal.json_line(files.cleaned(state), indent=2))
     more = len(omitted) - _LISTED
     lines = [f"{short_name(one.path)} ({one.reason})" for one in omitted[:_LISTED]]
-    return [*lines, *([f"{more} more file{'s' * (more != 1)}"] if more > 0 else [])]
+    return [*lines, *([quantity(more, "more file")] if more > 0 else [])]
 
 
 def _is_new_mode(change: Change) -> bool:

@@ -17,6 +17,7 @@ from agentbench_core.schema import option
 from agentbench_core.values.execution import Command, ExecResult, ResourceUsage
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import Label
+from agentbench_core.values.text import quantity
 
 UNDER_PRESSURE = "under_pressure"
 PRESSURE_SHARE = 0.25
@@ -152,7 +153,7 @@ def _others(seconds: float, load: PhaseResources) -> list[str]:
 
 
 def _times(count: int) -> str:
-    return f"{count} time{'s' * (count != 1)}"
+    return quantity(count, "time")
 
 
 def _used() -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentbench_core import UnavailableError
+from agentbench_core import UnavailableError, quantity
 
 PACKAGE = "agentbench-dask"
 OLDEST = (2024, 12)
@@ -31,7 +31,7 @@ def check_versions(found: Mapping[str, Any]) -> Sequence[str]:
         raise UnavailableError(f"{PACKAGE} is not installed on {lacking[0]} or on any other Dask worker", remedy=UPDATE)
     notes = [f"{PACKAGE} is not installed on {worker}, so it runs no attempts" for worker in lacking[:1]]
     others = len(lacking) - 1
-    notes += [f"{others} more Dask worker{'s' * (others != 1)} without {PACKAGE}"] if others > 0 else []
+    notes += [f"{quantity(others, 'more Dask worker')} without {PACKAGE}"] if others > 0 else []
     for name in ("distributed", PACKAGE):
         differing = {where: packages[name] for where, packages in everywhere.items() if packages.get(name)}
         differing = {where: version for where, version in differing.items() if version != here.get(name)}

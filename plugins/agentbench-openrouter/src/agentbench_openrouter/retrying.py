@@ -9,7 +9,7 @@ from collections.abc import Callable
 import attrs
 import tenacity
 
-from agentbench_core import AttemptStop, Completion, Deadline, FailedExchange, LLMCall, LLMError, Usage
+from agentbench_core import AttemptStop, Completion, Deadline, FailedExchange, LLMCall, LLMError, Usage, quantity
 from agentbench_openrouter.breaker import Breaker
 from agentbench_openrouter.failures import Blame, Failure, Retry
 from agentbench_openrouter.limiter import Limiter
@@ -189,7 +189,7 @@ class _Call:
         why = (
             f"waiting another {delay:.0f} s would exceed the time limit"
             if late
-            else f"after {self.exchanges} exchange{'s' * (self.exchanges != 1)}"
+            else f"after {quantity(self.exchanges, 'exchange')}"
         )
         return f"{text} ({why})"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from agentbench_core import size_text
+from agentbench_core import quantity, size_text
 from agentbench_core.harness import (
     RunFilter,
     json_flag,
@@ -56,7 +56,7 @@ def du(out: str, selects: RunFilter, filters: str, as_json: bool) -> None:
         heads = ("NAME", "SIZE", "FILES", *(kind.upper() for kind in KINDS))
         print_table(heads, rows, optional=("OTHER", "RECORDS", "REPORTS", "FILES", "DIFFS", "LOGS"))
         say()
-        say(f"{len(runs)} run{'s' * (len(runs) != 1)}, {size_text(sum(sizes.total for _, sizes in measured))}")
+        say(f"{quantity(len(runs), 'run')}, {size_text(sum(sizes.total for _, sizes in measured))}")
     left = leftovers(Path(out))
     if left:
         size = size_text(sum(measure(path).total for path in left))

@@ -15,7 +15,7 @@ from typing import IO
 
 import click
 
-from agentbench_core import InputError, size_text
+from agentbench_core import InputError, quantity, size_text
 from agentbench_core.harness import RUN, RunInfo, is_locked, run_info, say
 from agentbench_runs.unpacking import DEEPEST, check_run_name
 
@@ -57,7 +57,7 @@ def pack(directories: tuple[Path, ...], output: Path | None) -> None:
     if os.path.lexists(path):
         raise InputError(f"{path} already exists", remedy="Remove it, or choose another name: -o FILE.tar.gz")
     count = write_archive(runs, path)
-    files = f"{count} file{'s' * (count != 1)}"
+    files = quantity(count, "file")
     say(f"packed {', '.join(run.short_name for run in runs)}: {path}, {size_text(path.stat().st_size)}, {files}")
 
 

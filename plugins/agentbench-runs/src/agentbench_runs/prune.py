@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import click
 
-from agentbench_core import InputError, size_text
+from agentbench_core import InputError, quantity, size_text
 from agentbench_core.harness import (
     RunFilter,
     RunInfo,
@@ -146,7 +146,7 @@ def _print(found: _Deletions, yes: bool, problems: Sequence[str]) -> None:
         say()
     for path, size in found.left:
         say(f"left behind by an interrupted command: {path}, {size_text(size)}")
-    counted = f"{len(found.runs)} run{'s' * (len(found.runs) != 1)}, {size_text(found.total)}"
+    counted = f"{quantity(len(found.runs), 'run')}, {size_text(found.total)}"
     if not (found.runs or found.left):
         say("nothing to delete")
     elif not yes:

@@ -19,6 +19,7 @@ from agentbench_core import (
     ToolCall,
     ToolResult,
     ToolSpec,
+    quantity,
     rerun,
 )
 from agentbench_subagents.checking import RecordingTools
@@ -150,14 +151,14 @@ class _Repair:
             if self._known.last.passed and not self._known.first.passed:  # otherwise only hidden tests show the defect
                 return AgentResult(message="the failing command passes")
             if self._same_failures >= self._options.same_failure:
-                changes = f"{self._same_failures} change{'s' * (self._same_failures != 1)}"
+                changes = quantity(self._same_failures, "change")
                 return _gave_up(f"the command still fails in the same way after {changes}")
             if self._futile >= self._options.idle_turns:
-                decisions = f"{self._futile} consecutive decision{'s' * (self._futile != 1)}"
+                decisions = quantity(self._futile, "consecutive decision")
                 return _gave_up(f"{decisions} could not be carried out; last problem: {outcome}")
         rounds = self._options.max_rounds
         state = "the router had not stopped" if self._known.last.passed else "the command still fails"
-        return _gave_up(f"{state} after {rounds} decision{'s' * (rounds != 1)} (max_rounds)")
+        return _gave_up(f"{state} after {quantity(rounds, 'decision')} (max_rounds)")
 
     def _stopped(self, why: str) -> AgentResult:
         message = f"the router stopped: {why}"

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 import agentbench_core
-from agentbench_core import name_some
+from agentbench_core import name_some, quantity
 from agentbench_core.harness import (
     FLAKES_FILE,
     App,
@@ -109,7 +109,7 @@ def validate_tasks(
         for finding in findings:
             say(f"{finding.task.spec.id}: {_write(finding)}", err=as_json)
     if interrupted:
-        say(f"interrupted after checking {len(findings)} of {len(tasks)} task{'s' * (len(tasks) != 1)}", err=True)
+        say(f"interrupted after checking {len(findings)} of {quantity(len(tasks), 'task')}", err=True)
         return 130
     return 0 if all(finding.verdict == "valid" for finding in findings) else 1
 
@@ -128,7 +128,7 @@ def _print(findings: Sequence[TaskReport]) -> None:
     if calibrated:
         say("\n" + "\n".join(calibrated))
     valid = sum(finding.verdict == "valid" for finding in findings)
-    say(f"\n{valid} of {len(findings)} task{'s' * (len(findings) != 1)} valid")
+    say(f"\n{valid} of {quantity(len(findings), 'task')} valid")
 
 
 def _calibrated(finding: TaskReport) -> Iterator[str]:
@@ -173,7 +173,7 @@ def _add_flakes(suite: Path, findings: Sequence[TaskReport], sandbox: str) -> It
             state = "quarantined" if now.quarantined else "not quarantined"
             rate = rate_text(now.flaky, now.checks)
             yield f"{name}: {state} in {sandbox}: {now.flaky} of {now.checks} checks flaked, {rate}"
-    yield f"wrote {len(written)} of {len(findings)} task{'s' * (len(findings) != 1)} to {suite / FLAKES_FILE}"
+    yield f"wrote {len(written)} of {quantity(len(findings), 'task')} to {suite / FLAKES_FILE}"
 
 
 def _rows(finding: TaskReport) -> Iterator[tuple[str, ...]]:
@@ -241,9 +241,9 @@ def _write(finding: TaskReport) -> str:
     changes = write_expected_tests(finding.task, lists)
     excluded = ""
     if result.failing:
-        tests = f"{len(result.failing)} test{'s' * (len(result.failing) != 1)}"
+        tests = quantity(len(result.failing), "test")
         names = name_some(result.failing)
         excluded += f"; excluded {tests} that did not pass with the reference solution: {names}"
     if result.unsteady:
-        excluded += f"; excluded {result.unsteady} test{'s' * (result.unsteady != 1)} with inconsistent results"
+        excluded += f"; excluded {quantity(result.unsteady, 'test')} with inconsistent results"
     return f"{f'wrote {changes}' if changes else 'nothing to write'}{excluded}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from agentbench_core import InputError
+from agentbench_core import InputError, quantity
 from agentbench_core.harness import (
     App,
     DateRange,
@@ -75,7 +75,7 @@ def refresh(
     try:
         validate(tasks, variant, progress, times=times, workers=settings.workers, per_test=False)
     except KeyboardInterrupt:
-        every = f"{len(tasks)} task{'s' * (len(tasks) != 1)}"
+        every = quantity(len(tasks), "task")
         say(f"interrupted after checking {len(progress.findings)} of {every}; no task was retired", err=True)
         return 130
     decisions = decide([progress.findings[task.spec.id] for task in tasks])
@@ -108,7 +108,7 @@ def _print(decisions: Sequence[Decision], moved: dict[str, Path], *, dry_run: bo
         rows.append((task, decision.report.verdict, action, shortened(decision.reason, 100)))
     print_table(("TASK", "VERDICT", "ACTION", "REASON"), rows)
     counts = {name: sum(row[2] == name for row in rows) for name in dict.fromkeys(row[2] for row in rows)}
-    tasks = f"{len(rows)} task{'s' * (len(rows) != 1)}"
+    tasks = quantity(len(rows), "task")
     say(f"\n{tasks}: {', '.join(f'{number} {name}' for name, number in counts.items())}")
     for directory in moved.values():
         say(f"moved to {directory}")

@@ -23,6 +23,7 @@ from agentbench_core import (
     Request,
     RunManifest,
     RunView,
+    quantity,
 )
 from agentbench_view.appended import AppendedFile
 from agentbench_view.events_index import UNFINISHED, EventsIndex
@@ -140,7 +141,7 @@ def check_records(index: EventsIndex) -> None:
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _damaged(path, f"it cannot be read: {error}") from None
     if seen != len(index.rows):
-        raise _damaged(path, f"it has {seen} record{'s' * (seen != 1)}, but events.jsonl has {len(index.rows)}")
+        raise _damaged(path, f"it has {quantity(seen, 'record')}, but events.jsonl has {len(index.rows)}")
 
 
 def _damaged(path: Path, why: str) -> InputError:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from agentbench_core import quantity
 from agentbench_core.harness import App, json_flag, names_of, print_table, say
 
 
@@ -156,7 +157,7 @@ def run(
     stop = Deadline(FOR_EVER)
     with ended_by_signals(stop):
         attempts = work(app, place, stop, lambda message: say(message, err=True))
-    done = f"this worker ran {attempts} attempt{'s' * (attempts != 1)}"
+    done = f"this worker ran {quantity(attempts, 'attempt')}"
     if stop.expired:
         say(f"interrupted; {done}", err=True)
         return 130

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 
-from agentbench_core import AgentBenchError, AttemptContext, Warning_, escape_control, shorten
+from agentbench_core import AgentBenchError, AttemptContext, Warning_, escape_control, quantity, shorten
 
 MOST_NOTED = 20
 """Number of warnings of each kind that are written in full."""
@@ -45,7 +45,7 @@ class Notes:
             more = {kind: count - MOST_NOTED for kind, count in self._counts.items() if count > MOST_NOTED}
             self._counts.clear()
         for kind, count in sorted(more.items()):
-            self._emit(f"{kind}: {count} more warning{'s' * (count != 1)} of this kind")
+            self._emit(f"{kind}: {quantity(count, 'more warning')} of this kind")
 
     def _emit(self, message: str) -> None:
         with contextlib.suppress(AgentBenchError):  # the attempt is already recorded

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import click
 
-from agentbench_core import InputError
+from agentbench_core import InputError, quantity
 from agentbench_core.harness import (
     App,
     ConfiguredComponent,
@@ -163,7 +163,7 @@ def _print(findings: dict[str, Sequence[TaskAttack]]) -> None:
         say()
         say(table_of_agents(findings, markdown=False))
     holding = sum(result.verdict == "robust" for result in judged)
-    say(f"\n{holding} of {len(judged)} task{'s' * (len(judged) != 1)} robust with the `{mode}` scorer")
+    say(f"\n{holding} of {quantity(len(judged), 'task')} robust with the `{mode}` scorer")
 
 
 def _row(attack: TaskAttack) -> tuple[str, ...]:

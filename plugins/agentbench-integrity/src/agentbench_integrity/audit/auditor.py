@@ -19,6 +19,7 @@ from agentbench_core import (
     ToolError,
     Tree,
     name_some,
+    quantity,
 )
 from agentbench_integrity.audit.code_scan import PARSED, Edit, hits, kinds
 from agentbench_integrity.audit.history_commands import project_names
@@ -70,7 +71,7 @@ def suspicious_edits(changes: Sequence[Change], contents: _Contents, hidden: Seq
             to_parse -= len(before) + len(after)
         if number >= _FILES or remaining < 0:
             more = len(changes) - number
-            results.append(f"{more} more file{'s' * (more != 1)} not scanned (too many)")
+            results.append(f"{quantity(more, 'more file')} not scanned (too many)")
             break
         if change.kind == "deleted":
             moved |= kinds(change.path, before, hidden, parse=parse)

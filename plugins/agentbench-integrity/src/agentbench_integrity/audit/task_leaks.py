@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import attrs
 
-from agentbench_core import TaskAudit, TaskProblem, Tree, name_some
+from agentbench_core import TaskAudit, TaskProblem, Tree, name_some, quantity
 from agentbench_integrity.audit.sandbox_probes import Probe
 from agentbench_integrity.audit.secret_text import (
     ENOUGH,
@@ -98,7 +98,7 @@ class LeakCheck:
             return
         if objects.blobs:
             count = len(objects.blobs)
-            message = f"git can read {count} blob{'s' * (count != 1)} outside the commit"
+            message = f"git can read {quantity(count, 'blob')} outside the commit"
             secret = sorted({wanted[blob] for blob in objects.blobs if blob in wanted})
             yield _history(
                 f"{message}, including {name_some(secret)}" if secret else f"{message}: {name_some(objects.blobs)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agentbench_core import MarkdownCell, MarkdownLinks, escape_markdown, markdown_table
+from agentbench_core import MarkdownCell, MarkdownLinks, escape_markdown, markdown_table, quantity
 from agentbench_report.comparison.estimates import Estimate
 from agentbench_report.comparison.fenced import fenced
 from agentbench_report.comparison.metrics_text import metrics_markdown
@@ -307,5 +307,5 @@ def _diffs(report: PairedReport, read: ReadDiff) -> list[str]:
                 parts += [f"{title}:", fenced(read(name, side.task_id, diff.repeat))]
     if len(rows) > MAX_DIFF_TASKS:
         more = len(rows) - MAX_DIFF_TASKS
-        parts.append(f"The diffs of {more} more task{'s' * (more != 1)} are not printed.")
+        parts.append(f"The diffs of {quantity(more, 'more task')} are not printed.")
     return parts

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import attrs
 
-from agentbench_core import InputError
+from agentbench_core import InputError, quantity
 from agentbench_report.comparison.alignment import Alignment, align
 from agentbench_report.comparison.environments import FILE, Difference, compare_environments
 from agentbench_report.comparison.refusal_reasons import RefusalReason
@@ -168,7 +168,7 @@ def _only(tasks: Sequence[TaskCounts]) -> str:
     if not tasks:
         return "all tasks are also in the other run"
     names = name_list([f"{task.task_id} ({task.digest[:19]})" for task in tasks])
-    return f"{len(tasks)} task{'s' * (len(tasks) != 1)} only in this run: {names}"
+    return f"{quantity(len(tasks), 'task')} only in this run: {names}"
 
 
 def _limits(a: RunCounts, b: RunCounts, aligned: Alignment) -> Iterable[Refusal]:
@@ -184,9 +184,7 @@ def _limits(a: RunCounts, b: RunCounts, aligned: Alignment) -> Iterable[Refusal]
 
 def _limits_of(task: TaskCounts) -> str:
     limits = sorted((limit.timeout_sec, limit.tool_timeout_sec, limit.max_steps) for limit in task.limits)
-    return "; ".join(
-        f"{time:g} s, {tool:g} s per tool call, {steps} step{'s' * (steps != 1)}" for time, tool, steps in limits
-    )
+    return "; ".join(f"{time:g} s, {tool:g} s per tool call, {quantity(steps, 'step')}" for time, tool, steps in limits)
 
 
 def _harness(a: RunCounts, b: RunCounts, aligned: Alignment) -> Iterable[Refusal]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from agentbench_core import RunManifest, dump
+from agentbench_core import RunManifest, dump, quantity
 from agentbench_report.counts import RunCounts
 
 LABEL_WARNINGS = {
@@ -75,7 +75,7 @@ def _side_warnings(side: str, run: RunCounts) -> Iterator[str]:
             yield f"{side} has attempts that {meaning} (label {name}): {attempts} of {run.planned}"
     invalid = sum(task.invalid for task in run.tasks)
     if invalid:
-        tasks = f"{invalid} invalid task{'s' * (invalid != 1)}"
+        tasks = quantity(invalid, "invalid task")
         yield f"{side} has {tasks}, whose failing command passed before the agent started"
 
 

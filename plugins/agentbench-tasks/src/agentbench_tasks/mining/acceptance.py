@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agentbench_core import CalibrationError, InputError
+from agentbench_core import CalibrationError, InputError, quantity
 from agentbench_core.harness import Task
 from agentbench_tasks.checks import TaskCheck, check_task
 from agentbench_tasks.mining.values import Code, RejectedError
@@ -61,7 +61,7 @@ def is_weak(report: TaskReport, step: Callable[[str], None]) -> bool:
     if weakness:
         step(f"weak_verdict: {weakness}")
     seconds = sum(check.duration_sec for check in checks)
-    step(f"valid in {len(checks)} of {len(checks)} check{'s' * (len(checks) != 1)}, {seconds:.1f} s")
+    step(f"valid in {len(checks)} of {quantity(len(checks), 'check')}, {seconds:.1f} s")
     return bool(weakness)
 
 
@@ -84,5 +84,5 @@ def count_proposals(shop: Workshop, task: Task, tests: Sequence[str], step: Call
         step(error.message)
         return 0
     count = len(found.proposals)
-    step(f"`agentbench tasks strengthen` proposes {count} assertion{'s' * (count != 1)}")
+    step(f"`agentbench tasks strengthen` proposes {quantity(count, 'assertion')}")
     return count

@@ -18,6 +18,7 @@ from agentbench_core import (
     SetupError,
     UnavailableError,
     name_some,
+    quantity,
 )
 from agentbench_core.harness import (
     RunStoppedError,
@@ -163,7 +164,7 @@ class Candidate:
             rewrite_task(staged, task_id, shop.settings.suite, final)
             install_task(staged, shop.root, task_id)
             count = len(report.checks)
-            return task_id, f"valid in {count} of {count} check{'s' * (count != 1)}"
+            return task_id, f"valid in {count} of {quantity(count, 'check')}"
         finally:
             shop.session.shared.forget(task)
 

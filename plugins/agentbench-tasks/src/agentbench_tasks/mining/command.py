@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from agentbench_core import Deadline, InputError, UnavailableError, name_some
+from agentbench_core import Deadline, InputError, UnavailableError, name_some, quantity
 from agentbench_core.harness import (
     NAME_PATTERN,
     App,
@@ -151,7 +151,7 @@ def mine_tasks(
             with open_workshop(source, settings, variant, watcher, workers=workers, resists=resists) as shop:
                 results = mine(shop, new, ledger, watcher, limit=limit, workers=workers)
         except KeyboardInterrupt:
-            every = f"{len(new)} commit{'s' * (len(new) != 1)}"
+            every = quantity(len(new), "commit")
             say(
                 f"interrupted after {len(watcher.results)} of {every}; run the command again to continue",
                 err=True,

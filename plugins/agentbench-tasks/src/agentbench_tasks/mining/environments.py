@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import SetupError, Validation
+from agentbench_core import SetupError, Validation, quantity
 from agentbench_core.harness import (
     EnvironmentSettings,
     Repo,
@@ -65,7 +65,7 @@ class Environments:
         for recipe in wanted:
             found = self._resolved(recipe, commit)
             if isinstance(found, Environment):
-                packages = f"{len(found.pins)} package{'s' * (len(found.pins) != 1)}"
+                packages = quantity(len(found.pins), "package")
                 step(f"environment: {found.source} ({packages}, Python {found.python})")
                 found_any = True
                 yield self._chosen(recipe, found, found.source)

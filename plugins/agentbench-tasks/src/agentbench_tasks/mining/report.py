@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentbench_core import dump
+from agentbench_core import dump, quantity
 from agentbench_core.harness import shortened, table_lines
 from agentbench_tasks.mining.funnel import Funnel
 from agentbench_tasks.mining.ledger import Entry, Ledger
@@ -32,11 +32,11 @@ def plan(
     measured = _measured(ledger)
     seconds = statistics.mean(measured) if measured else _GUESSED_SECONDS
     basis = (
-        f"{seconds:.0f} s per commit, the mean of {len(measured)} commit{'s' * (len(measured) != 1)} tried before"
+        f"{seconds:.0f} s per commit, the mean of {quantity(len(measured), 'commit')} tried before"
         if measured
         else (f"{seconds:.0f} s per commit, a guess until commits have been tried")
     )
-    sizes = [f"{len(commit.files)} file{'s' * (len(commit.files) != 1)}" for commit in new]
+    sizes = [quantity(len(commit.files), "file") for commit in new]
     rows = [
         (commit.id[:10], commit.date[:10], size, shortened(commit.subject, _REASON))
         for commit, size in zip(new, sizes, strict=True)
@@ -49,7 +49,7 @@ def plan(
         *(table_lines(("COMMIT", "DATE", "SIZE", "SUBJECT"), rows) if rows else ["no new candidates"]),
         "",
         f"candidates without a result: {len(new)} of {len(funnel.candidates)}",
-        f"estimated time: {minutes:.0f} min with {workers} worker{'s' * (workers != 1)} ({basis}){until}",
+        f"estimated time: {minutes:.0f} min with {quantity(workers, 'worker')} ({basis}){until}",
     ]
 
 
@@ -87,7 +87,7 @@ def table(entries: Sequence[Entry]) -> Sequence[str]:
 def _outcome(entry: Entry) -> str:
     if not entry.task:
         return entry.reason
-    proposals = f"{entry.proposals} proposal{'s' * (entry.proposals != 1)}"
+    proposals = quantity(entry.proposals, "proposal")
     labels = [f"{label} ({proposals})" if label == WEAK else label for label in entry.labels]
     tests = f"{entry.fail_to_pass} fail-to-pass, {entry.pass_to_pass} pass-to-pass tests"
     return f"{entry.task}: {tests}{'; ' + ', '.join(labels) if labels else ''}"

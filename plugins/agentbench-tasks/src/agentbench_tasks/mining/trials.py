@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import attrs
 
-from agentbench_core import Command, CommandContext, CommandResult, Tree
+from agentbench_core import Command, CommandContext, CommandResult, Tree, quantity
 from agentbench_core.harness import JUNIT_FILE, Prepared, Session, Task, junit_outcomes, with_junit
 from agentbench_tasks.mining.splitting import Split, is_test_module
 from agentbench_tasks.mining.values import Code, RejectedError
@@ -89,7 +89,7 @@ class Trials:
         passing = [name for name, outcome in after.items() if outcome == "passed"]
         fail_to_pass = tuple(name for name in passing if before.get(name) in _FAILED)
         if not fail_to_pass:
-            tests = f"{len(passing)} test{'s' * (len(passing) != 1)}"
+            tests = quantity(len(passing), "test")
             raise RejectedError(
                 Code.TESTS_PASS_BEFORE, f"every test that passes with the fix also passes without it ({tests})"
             )

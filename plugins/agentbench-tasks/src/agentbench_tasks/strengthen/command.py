@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 import click
 
-from agentbench_core import Calibration, InputError
+from agentbench_core import Calibration, InputError, quantity
 from agentbench_core.harness import (
     App,
     Task,
@@ -219,7 +219,7 @@ def _print(task: Task, examined: Examined) -> None:
     if len(examined.skipped) > _MAX_SKIPPED:
         say(f"\nnot proposed: {len(examined.skipped) - _MAX_SKIPPED} more (--json lists all)")
     if not examined.proposals:
-        calls = f"{examined.calls} call{'s' * (examined.calls != 1)}"
+        calls = quantity(examined.calls, "call")
         say(f"\n{name}: no proposals from {calls}; add tests that compare exact values")
         return
     say(f"\n{_REMINDER}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from agentbench_core import Validation, shorten
+from agentbench_core import Validation, quantity, shorten
 
 VERSION = 5
 """Version of blinding. Increasing it causes all tasks to be calibrated again."""
@@ -125,7 +125,7 @@ def weakness(validation: Validation, expectations: Expectations) -> str:
     remedy = (
         f"make these compare larger exact values: {assertions}" if assertions else "add tests that compare exact values"
     )
-    count = f"only {functions} test function{'s' * (functions != 1)} compare{'s' * (functions == 1)}"
+    count = f"only {quantity(functions, 'test function')} compare{'s' * (functions == 1)}"
     found = count if functions else "no test function compares"
     need = f"{found} a value that cannot be guessed (at least {_MIN_FUNCTIONS} required)"
     return shorten(f"{need}; {remedy}", _MAX_CHARS)
